@@ -1,0 +1,119 @@
+//! The one seam to the outside: what is served, a page of a list, a watch from a version.
+//!
+//! Behind it stand the API server ([`api`]), a recording ([`recording`]) and a script of faults ([`script`]). Objects
+//! pass as the bytes that came in; nothing here looks inside them.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures::{future::BoxFuture, stream::BoxStream};
+
+use super::{Feed, Resource, Version};
+
+/// Where objects come from.
+pub trait Source: Send + Sync + 'static {
+    /// Every resource that can be listed and watched now, one version per kind.
+    fn discover(&self) -> BoxFuture<'_, Result<Discovered, Error>>;
+
+    /// One page of a list.
+    fn list<'a>(&'a self, feed: &'a Feed, page: &'a List) -> BoxFuture<'a, Result<Page, Error>>;
+
+    /// The changes after a version. The stream ends when the server ends it; its errors are the connection's.
+    fn watch<'a>(&'a self, feed: &'a Feed, watch: &'a Watch) -> BoxFuture<'a, Result<Frames, Error>>;
+
+    /// The OpenAPI v3 document of a group and version, for the keys of its lists. `None` where there is none.
+    fn openapi<'a>(&'a self, _resource: &'a Resource) -> BoxFuture<'a, Result<Option<Bytes>, Error>> {
+        Box::pin(async { Ok(None) })
+    }
+}
+
+pub type Frames = BoxStream<'static, Result<Frame, Error>>;
+
+/// What discovery found.
+#[derive(Clone, Debug, Default)]
+pub struct Discovered {
+    pub resources: Vec<Resource>,
+    /// Groups that are registered but did not answer. Their resources are unknown, not gone.
+    pub unavailable: Vec<Unavailable>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unavailable {
+    pub group: String,
+    /// Empty: all versions of the group.
+    pub version: String,
+    pub reason: String,
+}
+
+/// Which page of which list.
+#[derive(Clone, Debug, Default)]
+pub struct List {
+    /// Items a page; 0 for all in one answer.
+    pub limit: u32,
+    /// The token that the page before ended with.
+    pub continue_token: Option<String>,
+    /// `""` asks for the newest state with a quorum read.
+    pub version: Version,
+}
+
+#[derive(Clone, Debug)]
+pub struct Page {
+    /// The raw JSON of each item. Items of built-in lists carry no kind and apiVersion.
+    pub items: Vec<Bytes>,
+    pub version: Version,
+    pub continue_token: Option<String>,
+}
+
+/// From where, and for how long the server keeps the watch open.
+#[derive(Clone, Debug)]
+pub struct Watch {
+    pub version: Version,
+    pub timeout: Duration,
+    /// Ask for the present state as ADDED events first, ended by a marked bookmark (a streaming list).
+    pub initial_events: bool,
+}
+
+/// One event of a watch.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Frame {
+    Added(Bytes),
+    Modified(Bytes),
+    Deleted(Bytes),
+    /// `initial_events_end` marks the end of a streaming list.
+    Bookmark { version: Version, initial_events_end: bool },
+    /// The server's own `ERROR` event.
+    Error(Error),
+}
+
+/// What went wrong, by what the caller has to do about it. Texts never hold an object's bytes: they may be secret.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Error {
+    /// HTTP 410, or an ERROR event that says so: the version or the continue token is too old.
+    #[error("the version is too old: {0}")]
+    Expired(String),
+    /// "Too large resource version": the server has not caught up with it, or was restored from a backup.
+    #[error("the server does not know this version yet: {0}")]
+    TooNew(String),
+    /// HTTP 429, with the server's Retry-After.
+    #[error("the server asks to wait{}", .after.map_or(String::new(), |d| format!(" {} s", d.as_secs())))]
+    Busy { after: Option<Duration> },
+    #[error("not permitted: {0}")]
+    Forbidden(String),
+    #[error("not authenticated: {0}")]
+    Unauthorized(String),
+    /// The resource is not served (any more).
+    #[error("not served: {0}")]
+    NotFound(String),
+    /// The request itself is refused: an unknown parameter, a selector that the server does not take.
+    #[error("refused: {0}")]
+    Invalid(String),
+    /// 500, 503, 504 and the like.
+    #[error("the server failed with {code}: {message}")]
+    Server { code: u16, message: String },
+    /// Connecting, TLS, a cut or silent connection.
+    #[error("connection: {0}")]
+    Connection(String),
+    /// Bytes that are not what the protocol says, a torn frame among them.
+    #[error("not understood: {0}")]
+    Malformed(String),
+}

@@ -1,0 +1,21 @@
+//! `git log -p` for a Kubernetes cluster.
+//!
+//! The modules are the way of the data; each knows the ones before it and none of the ones after it:
+//!
+//! ```text
+//! cluster::source -> cluster::reflector -> redact -> cluster::store -> diff -> event -> route -> ledger -> sink
+//! ```
+//!
+//! | module | what it owns |
+//! |---|---|
+//! | [`cluster`] | which resources there are, and the last version of every object: source, discovery, reflector, store, informer |
+//! | [`redact`] | the only door into the store: nothing secret passes it, and what is noise stays outside |
+//! | [`diff`] | two documents in, an RFC 6902 patch, its inverse and readable changes out |
+//! | [`event`] | what is told about a change: who, what kind of change, in one sentence; how it looks as text |
+//!
+//! `redact`, `diff` and `event` are pure: values in, values out, no clock, no I/O.
+
+pub mod cluster;
+pub mod diff;
+pub mod event;
+pub mod redact;
