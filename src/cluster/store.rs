@@ -1,0 +1,275 @@
+//! The last version of every object, on disk; in memory only which objects there are and at which version.
+//!
+//! One thread writes. It takes what the reflectors learn, finds out what each update did to the stored object, lets the
+//! [`Journal`] write what follows from it, and commits objects, cursors and the journal's rows together or not at all.
+//! Readers have connections of their own: they never block the writer and see only what is committed.
+//!
+//! When the disk is full or fails, nothing is dropped: the writer tries the same batch again until it can be written,
+//! the reflectors wait, and when the server has cut their watches meanwhile they go on from their cursors.
+
+mod apply;
+mod codec;
+mod delta;
+mod file;
+mod keys;
+mod reader;
+mod row;
+mod selector;
+mod subscription;
+mod writer;
+
+#[cfg(test)]
+mod tests;
+
+use std::{path::PathBuf, sync::Arc, time::Duration};
+
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot, watch};
+
+pub use self::{
+    delta::{Delta, Index, Journal, Seen, Within},
+    file::{OpenError, Place},
+    reader::Reader,
+    selector::{Selector, SelectorError},
+    subscription::Subscription,
+};
+use super::{
+    Feed, Version,
+    reflector::{Closed, Target, Update},
+};
+use crate::redact::Document;
+
+/// Bytes of objects that may be on their way to the writer; reflectors wait beyond that.
+const IN_FLIGHT_BYTES: usize = 8 << 20;
+
+/// Names an open feed.
+pub type FeedId = i64;
+
+/// What is known of the writer from outside.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Health {
+    /// Why the last commit failed, while it does: disk full, read-only, I/O.
+    pub failing: Option<String>,
+    pub commits: u64,
+}
+
+/// A handle on the store; clones share it. When the last one is dropped the writer commits what it has and ends.
+#[derive(Clone, Debug)]
+pub struct Store {
+    commands: mpsc::UnboundedSender<writer::Command>,
+    in_flight: Arc<Semaphore>,
+    path: Arc<PathBuf>,
+    health: watch::Receiver<Health>,
+}
+
+/// What happens to a feed's objects when it is closed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Close {
+    /// It will be opened again and goes on from its cursor.
+    Keep,
+    /// It is no longer wanted: its objects are forgotten without a word.
+    Forget,
+    /// Its resource or namespace is gone from the cluster: its objects are reported as deleted.
+    Gone,
+}
+
+/// Does something with the file within the writer's next commit. It runs again when that commit fails.
+pub type Write = Box<dyn FnMut(&rusqlite::Transaction<'_>) -> Result<(), rusqlite::Error> + Send>;
+
+impl Store {
+    /// Opens the file and starts the writer.
+    pub fn open(place: &Place, journal: Option<Box<dyn Journal>>) -> Result<(Self, Writing), OpenError> {
+        let opened = file::open(place)?;
+        let path = Arc::new(opened.path.clone());
+        let (commands, inbox) = mpsc::unbounded_channel();
+        let (health, health_seen) = watch::channel(Health::default());
+        let writer = writer::Writer::new(opened, journal, inbox, health)?;
+        let thread = std::thread::Builder::new()
+            .name("store".into())
+            .spawn(move || writer.run())
+            .map_err(|source| OpenError::Io { path: path.to_path_buf(), source })?;
+        let store = Self { commands, in_flight: Arc::new(Semaphore::new(IN_FLIGHT_BYTES)), path, health: health_seen };
+        Ok((store, Writing { thread: Some(thread) }))
+    }
+
+    /// Takes up a feed: where a reflector puts what it learns. Objects and cursor of an earlier run are there already.
+    pub async fn feed(&self, feed: Feed, indexes: Vec<Index>) -> Result<FeedTarget, Closed> {
+        let (reply, answer) = oneshot::channel();
+        self.command(writer::Command::Open { feed, indexes, reply })?;
+        let opened = answer.await.map_err(|_| Closed)?;
+        Ok(FeedTarget { store: self.clone(), id: opened.id, cursor: opened.cursor, synced: opened.synced })
+    }
+
+    /// Ends a feed and says when that is committed.
+    pub async fn close(&self, feed: FeedId, how: Close) -> Result<(), Closed> {
+        let (reply, done) = oneshot::channel();
+        self.command(writer::Command::Close { feed, how, reply })?;
+        done.await.map_err(|_| Closed)
+    }
+
+    /// Every feed that the file knows by its key, open or not: those that are no longer wanted can be forgotten.
+    pub async fn forget_all_but(&self, keep: Vec<String>) -> Result<(), Closed> {
+        let (reply, done) = oneshot::channel();
+        self.command(writer::Command::ForgetAllBut { keep, reply })?;
+        done.await.map_err(|_| Closed)
+    }
+
+    /// The present objects of a feed as `Added`, then every later change.
+    pub async fn subscribe(&self, feed: FeedId, merge_beyond: usize) -> Result<Subscription, Closed> {
+        let (reply, answer) = oneshot::channel();
+        self.command(writer::Command::Subscribe { feed, merge_beyond, reply })?;
+        answer.await.map_err(|_| Closed)
+    }
+
+    /// Compares a finished list with what the watch brought, once the watch is past the list's version.
+    /// `None` when the watch is not that far yet.
+    pub async fn audit(&self, feed: FeedId, audit: Arc<Audit>) -> Result<Option<Audited>, Closed> {
+        let (reply, answer) = oneshot::channel();
+        self.command(writer::Command::Audit { feed, audit, reply })?;
+        answer.await.map_err(|_| Closed)
+    }
+
+    /// Runs `write` in the next commit and says when that is done.
+    pub async fn write(&self, write: Write) -> Result<(), Closed> {
+        let (reply, done) = oneshot::channel();
+        self.command(writer::Command::Write { write, reply })?;
+        done.await.map_err(|_| Closed)
+    }
+
+    /// A connection for reading.
+    pub fn reader(&self) -> Result<Reader, rusqlite::Error> {
+        Reader::open(&self.path)
+    }
+
+    pub fn path(&self) -> &std::path::Path {
+        &self.path
+    }
+
+    pub fn health(&self) -> watch::Receiver<Health> {
+        self.health.clone()
+    }
+
+    fn command(&self, command: writer::Command) -> Result<(), Closed> {
+        self.commands.send(command).map_err(|_| Closed)
+    }
+}
+
+/// The writer's thread; owned by whoever opened the store.
+#[derive(Debug)]
+pub struct Writing {
+    thread: Option<std::thread::JoinHandle<()>>,
+}
+
+impl Writing {
+    /// Waits until everything is committed. All [`Store`] handles must be dropped first.
+    pub fn join(mut self) {
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+
+    /// `true` when the writer has ended by itself, which only a bug can make it do while handles live.
+    pub fn ended(&self) -> bool {
+        self.thread.as_ref().is_none_or(std::thread::JoinHandle::is_finished)
+    }
+}
+
+/// A complete list to be compared with the store.
+#[derive(Debug)]
+pub struct Audit {
+    /// The version of which the list is the state.
+    pub version: Version,
+    pub listed: AuditList,
+    /// [`Audited::absent`] of the audit before this one.
+    pub absent_before: std::collections::HashSet<String>,
+}
+
+/// What an audit found.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Audited {
+    /// Changes that the watch had missed; they are told of now.
+    pub missed: u64,
+    /// Uids of objects in the list that the store does not hold. Either the watch is past their deletion already or it
+    /// missed their creation: one that is in a later list too was missed.
+    pub absent: Vec<String>,
+}
+
+/// Collects a list page by page in little memory: every key as a hash, and only the documents that differ from what
+/// the store held when the page came in.
+#[derive(Debug, Default)]
+pub struct AuditList {
+    seen: std::collections::HashSet<keys::Key>,
+    suspects: Vec<Arc<Document>>,
+}
+
+impl AuditList {
+    /// Notes an object of the list; `stored` is the version that the store has of it now.
+    pub fn note(&mut self, document: Document, stored: Option<&Version>) {
+        let meta = document.meta();
+        self.seen.insert(keys::Key::new(&meta.namespace, &meta.name));
+        if stored != Some(&meta.version) {
+            self.suspects.push(Arc::new(document));
+        }
+    }
+}
+
+/// Where one reflector puts what it learns.
+#[derive(Debug)]
+pub struct FeedTarget {
+    store: Store,
+    id: FeedId,
+    cursor: Option<Version>,
+    synced: watch::Receiver<bool>,
+}
+
+impl FeedTarget {
+    pub fn id(&self) -> FeedId {
+        self.id
+    }
+
+    /// Turns true when the store holds a whole list of the feed, from this run or one before.
+    pub fn synced(&self) -> watch::Receiver<bool> {
+        self.synced.clone()
+    }
+
+    async fn room(&self, bytes: usize) -> Result<OwnedSemaphorePermit, Closed> {
+        let bytes = u32::try_from(bytes.clamp(1, IN_FLIGHT_BYTES)).unwrap_or(u32::MAX);
+        self.store.in_flight.clone().acquire_many_owned(bytes).await.map_err(|_| Closed)
+    }
+}
+
+impl Target for FeedTarget {
+    fn cursor(&self) -> Option<Version> {
+        self.cursor.clone()
+    }
+
+    async fn put(&mut self, update: Update) -> Result<(), Closed> {
+        let room = self.room(size(&update)).await?;
+        match &update {
+            Update::ListEnded(version) | Update::Bookmark(version) => self.cursor = Some(version.clone()),
+            Update::Applied(document) | Update::Deleted(document) => {
+                self.cursor = Some(document.meta().version.clone())
+            }
+            Update::ListBegan | Update::Listed(_) => {}
+        }
+        self.store.command(writer::Command::Put { feed: self.id, update: writer::Put::from(update), room })
+    }
+}
+
+fn size(update: &Update) -> usize {
+    /// Besides the text: labels, owners, the allocations themselves.
+    const OVERHEAD: usize = 1024;
+    let one = |document: &Document| {
+        use crate::redact::Part;
+        [Part::Metadata, Part::Body, Part::Status].iter().map(|part| document.section(*part).json.len()).sum::<usize>()
+            + document.managed_fields().len()
+            + OVERHEAD
+    };
+    match update {
+        Update::Listed(documents) => documents.iter().map(one).sum(),
+        Update::Applied(document) | Update::Deleted(document) => one(document),
+        Update::ListBegan | Update::ListEnded(_) | Update::Bookmark(_) => 1,
+    }
+}
+
+/// How long the writer waits before it tries a failed commit again.
+pub(crate) const RETRY_COMMIT: Duration = Duration::from_millis(500);

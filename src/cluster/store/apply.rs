@@ -1,0 +1,391 @@
+//! What each update does to the stored objects: one attempt at one batch, within its transaction.
+
+use std::sync::Arc;
+
+use rusqlite::{OptionalExtension, Transaction, params};
+use tokio::sync::watch;
+
+use super::{
+    Audit, Audited, Close, Delta, FeedId, Index, Journal, Seen, Within,
+    codec::{Decoder, Encoder},
+    keys::{Entry, Key, Keys, stamp},
+    row::{self, Frames, Row},
+    writer::{Batch, FeedState, Feeds, Put},
+};
+use crate::{
+    cluster::{Feed, Version},
+    redact::{Document, Part},
+};
+
+/// The row of `meta` that says since when this file has a whole picture of the cluster.
+pub(super) const LOOKING_SINCE: &str = "looking_since";
+
+pub(super) struct Work<'a> {
+    pub(super) transaction: &'a Transaction<'a>,
+    pub(super) encoder: &'a mut Encoder,
+    pub(super) decoder: &'a mut Decoder,
+    pub(super) feeds: &'a mut Feeds,
+    pub(super) journal: &'a mut Option<Box<dyn Journal>>,
+    pub(super) batch: Batch,
+}
+
+type Done = Result<(), rusqlite::Error>;
+
+impl Work<'_> {
+    pub(super) fn open(&mut self, feed: &Feed, indexes: &[Index]) -> Result<FeedId, rusqlite::Error> {
+        let key = feed.key();
+        let resource = feed.resource.group_resource();
+        let known: Option<(FeedId, Option<String>)> = self
+            .transaction
+            .query_row("SELECT id, version FROM feeds WHERE key = ?1", [&key], |row| Ok((row.get(0)?, row.get(1)?)))
+            .optional()?;
+        let (id, cursor) = match known {
+            Some((id, cursor)) => (id, cursor.map(Version)),
+            None => {
+                self.transaction.execute("INSERT INTO feeds (key, resource) VALUES (?1, ?2)", [&key, &resource])?;
+                (self.transaction.last_insert_rowid(), None)
+            }
+        };
+        if let Some(open) = self.feeds.0.get_mut(&id) {
+            // The served version may have moved; everything else is the same by the key.
+            open.feed = feed.clone();
+            return Ok(id);
+        }
+        let mut keys = Keys::default();
+        row::keys(self.transaction, id, |namespace, name, entry| {
+            keys.insert(Key::new(namespace, name), entry);
+        })?;
+        let looking_since: Option<String> = self
+            .transaction
+            .query_row("SELECT value FROM meta WHERE key = ?1", [LOOKING_SINCE], |row| row.get(0))
+            .optional()?;
+        let state = FeedState {
+            feed: feed.clone(),
+            resource,
+            keys,
+            synced: watch::Sender::new(cursor.is_some()),
+            cursor,
+            list: 0,
+            indexes: indexes.to_vec(),
+            subscribers: Vec::new(),
+            looking_since: looking_since.and_then(|text| text.parse().ok()),
+        };
+        self.reindex(id, indexes)?;
+        self.batch.opened.insert(id, state);
+        Ok(id)
+    }
+
+    /// Brings the indexes of a feed from an earlier run in line with those that are wanted now.
+    fn reindex(&mut self, feed: FeedId, indexes: &[Index]) -> Done {
+        let built: Vec<String> = self
+            .transaction
+            .prepare_cached("SELECT DISTINCT name FROM indexed WHERE feed = ?1")?
+            .query_map([feed], |row| row.get(0))?
+            .collect::<Result<_, _>>()?;
+        for gone in built.iter().filter(|name| indexes.iter().all(|index| index.name != **name)) {
+            self.transaction.execute("DELETE FROM indexed WHERE feed = ?1 AND name = ?2", params![feed, gone])?;
+        }
+        let missing: Vec<&Index> = indexes.iter().filter(|index| !built.contains(&index.name)).collect();
+        let mut after = 0;
+        while !missing.is_empty() {
+            let rows = row::page(self.transaction, feed, after, 200)?;
+            let Some(last) = rows.last() else { break };
+            after = last.id;
+            for row in &rows {
+                let document = row.document(self.transaction, self.decoder, None)?;
+                for index in &missing {
+                    self.index_values(feed, index, row.id, &document)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn put(&mut self, feed: FeedId, update: &Put) -> Done {
+        let Some(state) = self.feeds.0.get_mut(&feed) else { return Ok(()) };
+        match update {
+            Put::ListBegan => state.list = state.list.wrapping_add(1),
+            Put::Listed(documents) => {
+                for document in documents {
+                    self.apply(feed, document, Seen::Late)?;
+                }
+            }
+            Put::ListEnded(version) => {
+                self.delete_unlisted(feed)?;
+                self.batch.cursors.insert(feed, version.clone());
+            }
+            Put::Applied(document) => {
+                self.apply(feed, document, Seen::Live)?;
+                self.batch.cursors.insert(feed, document.meta().version.clone());
+            }
+            Put::Deleted(document) => {
+                self.delete(feed, document)?;
+                self.batch.cursors.insert(feed, document.meta().version.clone());
+            }
+            Put::Bookmark(version) => {
+                self.batch.cursors.insert(feed, version.clone());
+            }
+        }
+        Ok(())
+    }
+
+    fn entry(&self, feed: FeedId, key: Key) -> Option<Entry> {
+        match self.batch.keys.get(&(feed, key)) {
+            Some(staged) => *staged,
+            None => self.feeds.0.get(&feed)?.keys.get(&key).copied(),
+        }
+    }
+
+    /// The row that an entry points to. Should two names share a hash, the name decides.
+    fn stored(&self, feed: FeedId, entry: Entry, namespace: &str, name: &str) -> Result<Option<Row>, rusqlite::Error> {
+        match row::by_id(self.transaction, entry.row)? {
+            Some(row) if row.namespace == namespace && row.name == name => Ok(Some(row)),
+            _ => row::by_key(self.transaction, feed, namespace, name),
+        }
+    }
+
+    fn apply(&mut self, feed: FeedId, document: &Arc<Document>, seen: Seen) -> Done {
+        let meta = document.meta();
+        let key = Key::new(&meta.namespace, &meta.name);
+        let Some(state) = self.feeds.0.get_mut(&feed) else { return Ok(()) };
+        let list = state.list;
+        let version = stamp(&meta.version);
+        let known = self.entry(feed, key);
+        if let Some(mut entry) = known.filter(|entry| entry.version == version) {
+            // Nothing new. That a list named it is not part of what may be rolled back.
+            entry.list = list;
+            match self.batch.keys.get_mut(&(feed, key)) {
+                Some(staged) => *staged = Some(entry),
+                None => drop(self.feeds.0.get_mut(&feed).and_then(|state| state.keys.insert(key, entry))),
+            }
+            return Ok(());
+        }
+        let old = match known {
+            Some(entry) => self.stored(feed, entry, &meta.namespace, &meta.name)?,
+            None => None,
+        };
+        let Some(row) = old else {
+            let id = self.insert(feed, document)?;
+            self.batch.keys.insert((feed, key), Some(Entry { version, row: id, list }));
+            self.batch.grown.insert(feed);
+            let seen = self.first_seen(feed, document, seen);
+            return self.tell(feed, Delta::Added(document.clone()), seen);
+        };
+        self.batch.keys.insert((feed, key), Some(Entry { version, row: row.id, list }));
+        let old = Arc::new(row.document(self.transaction, self.decoder, Some(document))?);
+        self.update(feed, &row, document)?;
+        if old.meta().uid == meta.uid {
+            return self.tell(feed, Delta::Updated { old, new: document.clone() }, seen);
+        }
+        self.tell(feed, Delta::Deleted { last: old, certain: false }, seen)?;
+        self.tell(feed, Delta::Added(document.clone()), seen)
+    }
+
+    /// Whether a new object of a list is news: it is not when the feed was never listed before, unless it was created
+    /// after kubediff had its first whole picture of the cluster (a new CRD's objects, a new namespace's).
+    fn first_seen(&self, feed: FeedId, document: &Document, seen: Seen) -> Seen {
+        let Some(state) = self.feeds.0.get(&feed) else { return seen };
+        let listed_before = state.cursor.is_some() || self.batch.cursors.contains_key(&feed);
+        if seen != Seen::Late || listed_before {
+            return seen;
+        }
+        match (state.looking_since, document.meta().created) {
+            (Some(since), Some(created)) if created >= since => Seen::Late,
+            _ => Seen::Initial,
+        }
+    }
+
+    fn insert(&mut self, feed: FeedId, document: &Document) -> Result<i64, rusqlite::Error> {
+        let resource = self.feeds.0.get(&feed).map_or(String::new(), |state| state.resource.clone());
+        let mut frame = |json: &[u8]| self.encoder.encode(&resource, json).to_vec();
+        let [metadata, body, status] =
+            [Part::Metadata, Part::Body, Part::Status].map(|part| frame(&document.section(part).json));
+        let managed = frame(document.managed_fields());
+        let frames = Frames { sections: [&metadata, &body, &status], managed: &managed };
+        let id = row::insert(self.transaction, feed, document, &frames)?;
+        self.index(feed, id, document)?;
+        Ok(id)
+    }
+
+    /// Sections that did not change keep their frames.
+    fn update(&mut self, feed: FeedId, row: &Row, document: &Document) -> Done {
+        let resource = self.feeds.0.get(&feed).map_or(String::new(), |state| state.resource.clone());
+        let mut sections: [Option<Vec<u8>>; 3] = [None, None, None];
+        for part in [Part::Metadata, Part::Body, Part::Status] {
+            let section = document.section(part);
+            if section.hash != row.hashes[part as usize] {
+                sections[part as usize] = Some(self.encoder.encode(&resource, &section.json).to_vec());
+            }
+        }
+        let managed = self.encoder.encode(&resource, document.managed_fields()).to_vec();
+        let at = |part: usize| sections[part].as_deref().unwrap_or(&row.frames[part]);
+        row::update(
+            self.transaction,
+            row.id,
+            document,
+            &Frames { sections: [at(0), at(1), at(2)], managed: &managed },
+        )?;
+        self.index(feed, row.id, document)
+    }
+
+    fn index(&mut self, feed: FeedId, id: i64, document: &Document) -> Done {
+        let indexes = match self.feeds.0.get(&feed) {
+            Some(state) if !state.indexes.is_empty() => state.indexes.clone(),
+            _ => return Ok(()),
+        };
+        self.transaction.prepare_cached("DELETE FROM indexed WHERE object = ?1")?.execute([id])?;
+        indexes.iter().try_for_each(|index| self.index_values(feed, index, id, document))
+    }
+
+    fn index_values(&self, feed: FeedId, index: &Index, id: i64, document: &Document) -> Done {
+        for value in (index.values)(document) {
+            self.transaction
+                .prepare_cached("INSERT OR IGNORE INTO indexed (feed, name, value, object) VALUES (?1, ?2, ?3, ?4)")?
+                .execute(params![feed, index.name, value, id])?;
+        }
+        Ok(())
+    }
+
+    /// The server says that it is gone. One that was never stored was never told of either.
+    fn delete(&mut self, feed: FeedId, last: &Arc<Document>) -> Done {
+        let meta = last.meta();
+        let key = Key::new(&meta.namespace, &meta.name);
+        let Some(entry) = self.entry(feed, key) else { return Ok(()) };
+        let Some(row) = self.stored(feed, entry, &meta.namespace, &meta.name)? else { return Ok(()) };
+        row::delete(self.transaction, row.id)?;
+        self.batch.keys.insert((feed, key), None);
+        self.tell(feed, Delta::Deleted { last: last.clone(), certain: true }, Seen::Live)
+    }
+
+    fn delete_unlisted(&mut self, feed: FeedId) -> Done {
+        let Some(state) = self.feeds.0.get(&feed) else { return Ok(()) };
+        let list = state.list;
+        let gone: Vec<(Key, Entry)> = state
+            .keys
+            .iter()
+            .map(|(key, entry)| (*key, self.batch.keys.get(&(feed, *key)).copied().unwrap_or(Some(*entry))))
+            .filter_map(|(key, entry)| Some((key, entry.filter(|entry| entry.list != list)?)))
+            .collect();
+        gone.into_iter().try_for_each(|(key, entry)| self.delete_vanished(feed, key, entry, Seen::Late))
+    }
+
+    /// Removes an object that is known to be gone by its absence.
+    fn delete_vanished(&mut self, feed: FeedId, key: Key, entry: Entry, seen: Seen) -> Done {
+        self.batch.keys.insert((feed, key), None);
+        let Some(row) = row::by_id(self.transaction, entry.row)? else { return Ok(()) };
+        let last = Arc::new(row.document(self.transaction, self.decoder, None)?);
+        row::delete(self.transaction, row.id)?;
+        self.tell(feed, Delta::Deleted { last, certain: false }, seen)
+    }
+
+    pub(super) fn close(&mut self, feed: FeedId, how: Close) -> Done {
+        if how == Close::Gone {
+            let all: Vec<(Key, Entry)> = self
+                .feeds
+                .0
+                .get(&feed)
+                .into_iter()
+                .flat_map(|state| state.keys.iter().map(|(k, e)| (*k, *e)))
+                .collect();
+            for (key, _) in all {
+                if let Some(entry) = self.entry(feed, key) {
+                    self.delete_vanished(feed, key, entry, Seen::Live)?;
+                }
+            }
+        }
+        if how != Close::Keep {
+            self.forget(feed)?;
+        }
+        self.batch.cursors.remove(&feed);
+        self.batch.closed.push(feed);
+        Ok(())
+    }
+
+    pub(super) fn forget_all_but(&mut self, keep: &[String]) -> Done {
+        let known: Vec<(FeedId, String)> = self
+            .transaction
+            .prepare("SELECT id, key FROM feeds")?
+            .query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?
+            .collect::<Result<_, _>>()?;
+        for (id, _) in known.iter().filter(|(id, key)| !keep.contains(key) && !self.feeds.0.contains_key(id)) {
+            self.forget(*id)?;
+        }
+        Ok(())
+    }
+
+    fn forget(&self, feed: FeedId) -> Done {
+        for sql in [
+            "DELETE FROM indexed WHERE feed = ?1",
+            "DELETE FROM objects WHERE feed = ?1",
+            "DELETE FROM feeds WHERE id = ?1",
+        ] {
+            self.transaction.execute(sql, [feed])?;
+        }
+        Ok(())
+    }
+
+    /// What the watch should have told by now and did not. `None` while it has not come as far as the list.
+    pub(super) fn audit(&mut self, feed: FeedId, audit: &Audit) -> Result<Option<Audited>, rusqlite::Error> {
+        let Some(state) = self.feeds.0.get(&feed) else { return Ok(None) };
+        let cursor = self.batch.cursors.get(&feed).or(state.cursor.as_ref());
+        if !cursor.is_some_and(|cursor| cursor.cmp_within(&audit.version).is_some_and(std::cmp::Ordering::is_ge)) {
+            return Ok(None);
+        }
+        let mut found = Audited::default();
+        for document in &audit.listed.suspects {
+            let meta = document.meta();
+            let stored = match self.entry(feed, Key::new(&meta.namespace, &meta.name)) {
+                Some(entry) => self.stored(feed, entry, &meta.namespace, &meta.name)?,
+                None => None,
+            };
+            let missed = match stored {
+                // Newer than the list: the watch is ahead, as it should be.
+                Some(row) => row.version().cmp_within(&meta.version).is_some_and(std::cmp::Ordering::is_lt),
+                None if audit.absent_before.contains(&meta.uid) => true,
+                None => {
+                    found.absent.push(meta.uid.clone());
+                    false
+                }
+            };
+            if missed {
+                self.apply(feed, document, Seen::Audit)?;
+                found.missed += 1;
+            }
+        }
+        let keys = self.feeds.0.get(&feed).into_iter().flat_map(|state| state.keys.keys());
+        let unlisted: Vec<(Key, Entry)> = keys
+            .filter(|key| !audit.listed.seen.contains(key))
+            .filter_map(|key| Some((*key, self.entry(feed, *key)?)))
+            .collect();
+        for (key, entry) in unlisted {
+            let Some(row) = row::by_id(self.transaction, entry.row)? else { continue };
+            if row.version().cmp_within(&audit.version).is_some_and(std::cmp::Ordering::is_le) {
+                self.delete_vanished(feed, key, entry, Seen::Audit)?;
+                found.missed += 1;
+            }
+        }
+        Ok(Some(found))
+    }
+
+    fn tell(&mut self, feed: FeedId, delta: Delta, seen: Seen) -> Done {
+        let Some(state) = self.feeds.0.get(&feed) else { return Ok(()) };
+        let subscribed = !state.subscribers.is_empty();
+        if let (Some(journal), true) = (self.journal.as_mut(), seen != Seen::Initial) {
+            let mut within = Within { transaction: self.transaction, decoder: self.decoder, feeds: self.feeds };
+            journal.record(&mut within, &state.feed, &delta, seen)?;
+        }
+        if subscribed {
+            self.batch.deltas.push((feed, delta));
+        }
+        Ok(())
+    }
+
+    pub(super) fn write_cursors(&self) -> Done {
+        for (feed, version) in &self.batch.cursors {
+            self.transaction
+                .prepare_cached("UPDATE feeds SET version = ?2 WHERE id = ?1")?
+                .execute(params![feed, version.as_str()])?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,174 @@
+//! Opening the file: pragmas, the schema's version, one process at a time, a corrupt file set aside.
+
+use std::{
+    fs::{File, OpenOptions, TryLockError},
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use rusqlite::{Connection, ErrorCode, OpenFlags};
+
+/// One SQL script per version; a file at version n still needs the scripts after the n-th.
+const MIGRATIONS: &[&str] = &[include_str!("schema.sql")];
+
+/// Where the state is kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Place {
+    File(PathBuf),
+    /// A file that is gone with the process: to try things out.
+    Temporary,
+}
+
+/// Why the state could not be opened.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    #[error("cannot open {path}: {source}; make its folder exist and writable for this user, or set state.path")]
+    Io { path: PathBuf, source: std::io::Error },
+    #[error("cannot open {path}: {source}; make its folder exist and writable for this user, or set state.path")]
+    Sql { path: PathBuf, source: rusqlite::Error },
+    #[error("{path} is in use by another kubediff; give each its own state.path")]
+    InUse { path: PathBuf },
+    #[error(
+        "{path} was written by a newer kubediff (schema {found}, this one knows {known}); run that version or set another state.path"
+    )]
+    Newer { path: PathBuf, found: usize, known: usize },
+}
+
+/// The open file. Holds the lock that keeps a second writer out, and removes a temporary file at the end.
+#[derive(Debug)]
+pub(super) struct Opened {
+    pub(super) connection: Connection,
+    pub(super) path: PathBuf,
+    pub(super) hold: Hold,
+}
+
+/// Keeps the file ours for as long as it lives.
+#[derive(Debug)]
+pub(super) struct Hold {
+    _lock: File,
+    temporary: Option<PathBuf>,
+}
+
+impl Drop for Hold {
+    fn drop(&mut self) {
+        if let Some(folder) = &self.temporary {
+            let _ = std::fs::remove_dir_all(folder);
+        }
+    }
+}
+
+pub(super) fn open(place: &Place) -> Result<Opened, OpenError> {
+    let (path, temporary) = match place {
+        Place::File(path) => (path.clone(), None),
+        Place::Temporary => {
+            let folder =
+                std::env::temp_dir().join(format!("kubediff-{}-{:08x}", std::process::id(), rand::random::<u32>()));
+            std::fs::create_dir_all(&folder).map_err(|source| OpenError::Io { path: folder.clone(), source })?;
+            (folder.join("kubediff.db"), Some(folder))
+        }
+    };
+    let hold = Hold { _lock: lock(&path)?, temporary };
+    let connection = match connect(&path, place) {
+        Err(OpenError::Sql { source, .. }) if is_corrupt(&source) => {
+            set_aside(&path, &source)?;
+            connect(&path, place)?
+        }
+        other => other?,
+    };
+    Ok(Opened { connection, path, hold })
+}
+
+/// A connection that can only read. It never waits for the writer, and the writer never for it.
+pub(super) fn open_reader(path: &Path) -> Result<Connection, rusqlite::Error> {
+    let connection =
+        Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
+    connection.busy_timeout(Duration::from_secs(5))?;
+    // Readers are few and short: 1 MiB each.
+    connection.execute_batch("PRAGMA cache_size = -1024; PRAGMA query_only = 1;")?;
+    Ok(connection)
+}
+
+fn lock(path: &Path) -> Result<File, OpenError> {
+    let lock = beside(path, "lock");
+    let file = OpenOptions::new()
+        .create(true)
+        .truncate(false)
+        .write(true)
+        .open(&lock)
+        .map_err(|source| OpenError::Io { path: path.to_owned(), source })?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(TryLockError::WouldBlock) => Err(OpenError::InUse { path: path.to_owned() }),
+        Err(TryLockError::Error(source)) => Err(OpenError::Io { path: path.to_owned(), source }),
+    }
+}
+
+fn connect(path: &Path, place: &Place) -> Result<Connection, OpenError> {
+    let failed = |source| OpenError::Sql { path: path.to_owned(), source };
+    let mut connection = Connection::open(path).map_err(failed)?;
+    connection.set_prepared_statement_cache_capacity(64);
+    // FULL survives a power cut, NORMAL does not. The larger WAL lets one checkpoint cover many rewrites of a page.
+    let synchronous = if *place == Place::Temporary { "OFF" } else { "FULL" };
+    connection
+        .execute_batch(&format!(
+            "PRAGMA auto_vacuum = INCREMENTAL;
+             PRAGMA journal_mode = WAL;
+             PRAGMA synchronous = {synchronous};
+             PRAGMA wal_autocheckpoint = 4000;
+             PRAGMA journal_size_limit = 33554432;
+             PRAGMA cache_size = -4096;
+             PRAGMA temp_store = MEMORY;
+             PRAGMA busy_timeout = 5000;"
+        ))
+        .map_err(failed)?;
+    migrate(&mut connection, path)?;
+    Ok(connection)
+}
+
+fn migrate(connection: &mut Connection, path: &Path) -> Result<(), OpenError> {
+    let failed = |source| OpenError::Sql { path: path.to_owned(), source };
+    let found: usize = connection
+        .pragma_query_value(None, "user_version", |row| row.get::<_, i64>(0))
+        .map(|v| usize::try_from(v).unwrap_or(usize::MAX))
+        .map_err(failed)?;
+    let known = MIGRATIONS.len();
+    if found > known {
+        return Err(OpenError::Newer { path: path.to_owned(), found, known });
+    }
+    for (version, script) in MIGRATIONS.iter().enumerate().skip(found) {
+        let transaction = connection.transaction().map_err(failed)?;
+        transaction.execute_batch(script).map_err(failed)?;
+        transaction
+            .pragma_update(None, "user_version", i64::try_from(version + 1).unwrap_or(i64::MAX))
+            .map_err(failed)?;
+        transaction.commit().map_err(failed)?;
+    }
+    Ok(())
+}
+
+pub(super) fn is_corrupt(error: &rusqlite::Error) -> bool {
+    matches!(error.sqlite_error_code(), Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase))
+}
+
+fn set_aside(path: &Path, why: &rusqlite::Error) -> Result<(), OpenError> {
+    let aside = beside(path, &format!("corrupt-{}", jiff::Timestamp::now().strftime("%Y%m%dT%H%M%SZ")));
+    std::fs::rename(path, &aside).map_err(|source| OpenError::Io { path: path.to_owned(), source })?;
+    for suffix in ["-wal", "-shm"] {
+        let mut companion = path.as_os_str().to_owned();
+        companion.push(suffix);
+        let _ = std::fs::remove_file(companion);
+    }
+    tracing::error!(
+        path = %path.display(), aside = %aside.display(), error = %why,
+        "the state file is corrupt: it was set aside and a fresh one begun; history and undelivered events are in the old file"
+    );
+    Ok(())
+}
+
+/// `kubediff.db` -> `kubediff.db.lock`
+fn beside(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".");
+    name.push(suffix);
+    PathBuf::from(name)
+}

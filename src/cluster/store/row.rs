@@ -1,0 +1,212 @@
+//! Rows of the `objects` table, and documents out of them.
+
+use rusqlite::{Connection, OptionalExtension, params};
+
+use super::{codec::Decoder, keys::Entry};
+use crate::{
+    cluster::Version,
+    redact::{Document, Meta, Part, Section},
+};
+
+/// A row with its frames still compressed.
+#[derive(Debug)]
+pub(super) struct Row {
+    pub(super) id: i64,
+    pub(super) namespace: String,
+    pub(super) name: String,
+    version: Version,
+    generation: Option<i64>,
+    pub(super) hashes: [u64; 3],
+    pub(super) frames: [Vec<u8>; 3],
+    managed: Vec<u8>,
+}
+
+const COLUMNS: &str =
+    "id, namespace, name, version, generation, metadata_hash, body_hash, status_hash, metadata, body, status, managed";
+
+impl Row {
+    fn take(row: &rusqlite::Row<'_>) -> Result<Self, rusqlite::Error> {
+        Ok(Self {
+            id: row.get(0)?,
+            namespace: row.get(1)?,
+            name: row.get(2)?,
+            version: Version(row.get(3)?),
+            generation: row.get(4)?,
+            hashes: [hash(row, 5)?, hash(row, 6)?, hash(row, 7)?],
+            frames: [row.get(8)?, row.get(9)?, row.get(10)?],
+            managed: row.get(11)?,
+        })
+    }
+
+    pub(super) fn version(&self) -> &Version {
+        &self.version
+    }
+
+    /// The document. Sections that are equal in `like` are taken from there instead of decoded.
+    pub(super) fn document(
+        &self,
+        connection: &Connection,
+        decoder: &mut Decoder,
+        like: Option<&Document>,
+    ) -> Result<Document, rusqlite::Error> {
+        let mut section = |part: Part| {
+            let hash = self.hashes[part as usize];
+            match like.map(|like| like.section(part)) {
+                Some(same) if same.hash == hash => Ok::<_, rusqlite::Error>(same.clone()),
+                _ => Ok(Section { json: decoder.decode(connection, &self.frames[part as usize])?.into(), hash }),
+            }
+        };
+        let sections = [section(Part::Metadata)?, section(Part::Body)?, section(Part::Status)?];
+        let managed = decoder.decode(connection, &self.managed)?;
+        Ok(Document::restore(self.version.clone(), self.generation, sections, managed.into()))
+    }
+}
+
+fn hash(row: &rusqlite::Row<'_>, column: usize) -> Result<u64, rusqlite::Error> {
+    row.get::<_, i64>(column).map(i64::cast_unsigned)
+}
+
+pub(super) fn by_id(connection: &Connection, id: i64) -> Result<Option<Row>, rusqlite::Error> {
+    connection
+        .prepare_cached(&format!("SELECT {COLUMNS} FROM objects WHERE id = ?1"))?
+        .query_row([id], Row::take)
+        .optional()
+}
+
+pub(super) fn by_key(
+    connection: &Connection,
+    feed: i64,
+    namespace: &str,
+    name: &str,
+) -> Result<Option<Row>, rusqlite::Error> {
+    connection
+        .prepare_cached(&format!("SELECT {COLUMNS} FROM objects WHERE feed = ?1 AND namespace = ?2 AND name = ?3"))?
+        .query_row(params![feed, namespace, name], Row::take)
+        .optional()
+}
+
+/// The next rows of a feed after a row id.
+pub(super) fn page(connection: &Connection, feed: i64, after: i64, limit: i64) -> Result<Vec<Row>, rusqlite::Error> {
+    connection
+        .prepare_cached(&format!("SELECT {COLUMNS} FROM objects WHERE feed = ?1 AND id > ?2 ORDER BY id LIMIT ?3"))?
+        .query_map(params![feed, after, limit], Row::take)?
+        .collect()
+}
+
+pub(super) fn by_index(
+    connection: &Connection,
+    feed: i64,
+    name: &str,
+    value: &str,
+) -> Result<Vec<Row>, rusqlite::Error> {
+    connection
+        .prepare_cached(&format!(
+            "SELECT {COLUMNS} FROM objects WHERE id IN
+             (SELECT object FROM indexed WHERE feed = ?1 AND name = ?2 AND value = ?3) ORDER BY namespace, name"
+        ))?
+        .query_map(params![feed, name, value], Row::take)?
+        .collect()
+}
+
+pub(super) fn meta_by_key(
+    connection: &Connection,
+    decoder: &mut Decoder,
+    feed: i64,
+    namespace: &str,
+    name: &str,
+) -> Result<Option<Meta>, rusqlite::Error> {
+    let found: Option<(String, Option<i64>, Vec<u8>)> = connection
+        .prepare_cached(
+            "SELECT version, generation, metadata FROM objects WHERE feed = ?1 AND namespace = ?2 AND name = ?3",
+        )?
+        .query_row(params![feed, namespace, name], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))
+        .optional()?;
+    let Some((version, generation, frame)) = found else { return Ok(None) };
+    Ok(Some(Meta::restore(Version(version), generation, &decoder.decode(connection, &frame)?)))
+}
+
+/// What of a document goes into its row.
+pub(super) struct Frames<'a> {
+    pub(super) sections: [&'a [u8]; 3],
+    pub(super) managed: &'a [u8],
+}
+
+pub(super) fn insert(
+    connection: &Connection,
+    feed: i64,
+    document: &Document,
+    frames: &Frames<'_>,
+) -> Result<i64, rusqlite::Error> {
+    let (meta, [metadata, body, status]) = (document.meta(), hashes(document));
+    connection
+        .prepare_cached(
+            "INSERT INTO objects (feed, namespace, name, version, generation, metadata_hash, body_hash, status_hash,
+             metadata, body, status, managed) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)",
+        )?
+        .insert(params![
+            feed,
+            meta.namespace,
+            meta.name,
+            meta.version.as_str(),
+            meta.generation,
+            metadata,
+            body,
+            status,
+            frames.sections[0],
+            frames.sections[1],
+            frames.sections[2],
+            frames.managed
+        ])
+}
+
+pub(super) fn update(
+    connection: &Connection,
+    id: i64,
+    document: &Document,
+    frames: &Frames<'_>,
+) -> Result<(), rusqlite::Error> {
+    let (meta, [metadata, body, status]) = (document.meta(), hashes(document));
+    connection
+        .prepare_cached(
+            "UPDATE objects SET version = ?2, generation = ?3, metadata_hash = ?4, body_hash = ?5, status_hash = ?6,
+             metadata = ?7, body = ?8, status = ?9, managed = ?10 WHERE id = ?1",
+        )?
+        .execute(params![
+            id,
+            meta.version.as_str(),
+            meta.generation,
+            metadata,
+            body,
+            status,
+            frames.sections[0],
+            frames.sections[1],
+            frames.sections[2],
+            frames.managed
+        ])?;
+    Ok(())
+}
+
+pub(super) fn delete(connection: &Connection, id: i64) -> Result<(), rusqlite::Error> {
+    connection.prepare_cached("DELETE FROM indexed WHERE object = ?1")?.execute([id])?;
+    connection.prepare_cached("DELETE FROM objects WHERE id = ?1")?.execute([id])?;
+    Ok(())
+}
+
+fn hashes(document: &Document) -> [i64; 3] {
+    [Part::Metadata, Part::Body, Part::Status].map(|part| document.section(part).hash.cast_signed())
+}
+
+/// Calls `each` with the key of every row of a feed, as it is kept in memory.
+pub(super) fn keys(
+    connection: &Connection,
+    feed: i64,
+    mut each: impl FnMut(&str, &str, Entry),
+) -> Result<(), rusqlite::Error> {
+    let mut statement = connection.prepare("SELECT id, namespace, name, version FROM objects WHERE feed = ?1")?;
+    let mut rows = statement.query([feed])?;
+    while let Some(row) = rows.next()? {
+        let version = super::keys::stamp(&Version(row.get(3)?));
+        each(row.get_ref(1)?.as_str()?, row.get_ref(2)?.as_str()?, Entry { version, row: row.get(0)?, list: 0 });
+    }
+    Ok(())
+}

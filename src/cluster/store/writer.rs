@@ -1,0 +1,319 @@
+//! The one thread that writes: takes commands in batches, a transaction each, and tells of what is committed.
+
+use std::{
+    collections::{HashMap, HashSet},
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use rusqlite::{Connection, TransactionBehavior};
+use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot, watch};
+
+use super::{
+    Audit, Audited, Close, Delta, FeedId, Health, Index, Journal, OpenError, RETRY_COMMIT, Reader, Subscription, Write,
+    apply::Work,
+    codec::{Decoder, Encoder},
+    file::{Hold, Opened},
+    keys::{Entry, Key, Keys},
+    subscription::Queue,
+};
+use crate::{
+    cluster::{Feed, Scope, Version, reflector::Update},
+    redact::Document,
+};
+
+/// A batch ends when this much has come together, or nothing more came for a moment.
+const BATCH_COMMANDS: usize = 500;
+const BATCH_TIME: Duration = Duration::from_millis(50);
+/// How long a batch waits for company: a commit costs ten times what a change in it does.
+const LINGER: Duration = Duration::from_millis(5);
+
+pub(super) enum Command {
+    Open { feed: Feed, indexes: Vec<Index>, reply: oneshot::Sender<OpenedFeed> },
+    Put { feed: FeedId, update: Put, room: OwnedSemaphorePermit },
+    Close { feed: FeedId, how: Close, reply: oneshot::Sender<()> },
+    ForgetAllBut { keep: Vec<String>, reply: oneshot::Sender<()> },
+    Subscribe { feed: FeedId, merge_beyond: usize, reply: oneshot::Sender<Subscription> },
+    Audit { feed: FeedId, audit: Arc<Audit>, reply: oneshot::Sender<Option<Audited>> },
+    Write { write: Write, reply: oneshot::Sender<()> },
+}
+
+/// [`Update`] with documents that a delta can share.
+pub(super) enum Put {
+    ListBegan,
+    Listed(Vec<Arc<Document>>),
+    ListEnded(Version),
+    Applied(Arc<Document>),
+    Deleted(Arc<Document>),
+    Bookmark(Version),
+}
+
+impl From<Update> for Put {
+    fn from(update: Update) -> Self {
+        match update {
+            Update::ListBegan => Self::ListBegan,
+            Update::Listed(documents) => Self::Listed(documents.into_iter().map(Arc::new).collect()),
+            Update::ListEnded(version) => Self::ListEnded(version),
+            Update::Applied(document) => Self::Applied(Arc::new(document)),
+            Update::Deleted(document) => Self::Deleted(Arc::new(document)),
+            Update::Bookmark(version) => Self::Bookmark(version),
+        }
+    }
+}
+
+pub(super) struct OpenedFeed {
+    pub(super) id: FeedId,
+    pub(super) cursor: Option<Version>,
+    pub(super) synced: watch::Receiver<bool>,
+}
+
+/// The open feeds.
+#[derive(Default)]
+pub(super) struct Feeds(pub(super) HashMap<FeedId, FeedState>);
+
+pub(super) struct FeedState {
+    pub(super) feed: Feed,
+    pub(super) resource: String,
+    pub(super) keys: Keys,
+    pub(super) cursor: Option<Version>,
+    /// Counts the lists begun; an entry that the last one did not name is gone when it ends.
+    pub(super) list: u32,
+    pub(super) indexes: Vec<Index>,
+    pub(super) subscribers: Vec<Arc<Queue>>,
+    pub(super) synced: watch::Sender<bool>,
+    /// Objects created later than this were not there before kubediff looked, though the feed never was listed.
+    pub(super) looking_since: Option<jiff::Timestamp>,
+}
+
+impl Feeds {
+    /// The feeds that may hold an object of a kind in a namespace.
+    pub(super) fn of_kind(&self, group: &str, kind: &str, namespace: &str) -> impl Iterator<Item = FeedId> {
+        self.0.iter().filter_map(move |(id, state)| {
+            let resource = &state.feed.resource;
+            let there = match &state.feed.scope {
+                Scope::All => true,
+                Scope::Namespace(scope) => scope == namespace,
+            };
+            (there && resource.kind == kind && resource.group == group).then_some(*id)
+        })
+    }
+}
+
+/// What a batch changed, taken over when it is committed.
+#[derive(Default)]
+pub(super) struct Batch {
+    pub(super) keys: HashMap<(FeedId, Key), Option<Entry>>,
+    pub(super) answers: Vec<Answer>,
+    pub(super) cursors: HashMap<FeedId, Version>,
+    pub(super) deltas: Vec<(FeedId, Delta)>,
+    pub(super) opened: HashMap<FeedId, FeedState>,
+    pub(super) closed: Vec<FeedId>,
+    pub(super) grown: HashSet<FeedId>,
+}
+
+/// What a command is answered, when the batch is committed.
+pub(super) enum Answer {
+    Done,
+    Feed(FeedId),
+    Audited(Option<Audited>),
+}
+
+pub(super) struct Writer {
+    connection: Connection,
+    path: std::path::PathBuf,
+    encoder: Encoder,
+    decoder: Decoder,
+    feeds: Feeds,
+    journal: Option<Box<dyn Journal>>,
+    inbox: mpsc::UnboundedReceiver<Command>,
+    health: watch::Sender<Health>,
+    _hold: Hold,
+}
+
+impl Writer {
+    pub(super) fn new(
+        opened: Opened,
+        journal: Option<Box<dyn Journal>>,
+        inbox: mpsc::UnboundedReceiver<Command>,
+        health: watch::Sender<Health>,
+    ) -> Result<Self, OpenError> {
+        let Opened { connection, path, hold } = opened;
+        let encoder = Encoder::load(&connection).map_err(|source| OpenError::Sql { path: path.clone(), source })?;
+        Ok(Self {
+            connection,
+            path,
+            encoder,
+            decoder: Decoder::new(),
+            feeds: Feeds::default(),
+            journal,
+            inbox,
+            health,
+            _hold: hold,
+        })
+    }
+
+    pub(super) fn run(mut self) {
+        while let Some(first) = self.inbox.blocking_recv() {
+            let mut commands = self.gather(first);
+            let batch = self.commit_until_it_holds(&mut commands);
+            self.tell(commands, batch);
+        }
+        let _ = self.connection.execute_batch("PRAGMA optimize; PRAGMA wal_checkpoint(TRUNCATE);");
+    }
+
+    fn gather(&mut self, first: Command) -> Vec<Command> {
+        let began = Instant::now();
+        let mut commands = vec![first];
+        let mut quiet_since = began;
+        while commands.len() < BATCH_COMMANDS && began.elapsed() < BATCH_TIME {
+            match self.inbox.try_recv() {
+                Ok(command) => {
+                    commands.push(command);
+                    quiet_since = Instant::now();
+                }
+                Err(mpsc::error::TryRecvError::Empty) if quiet_since.elapsed() < LINGER => {
+                    std::thread::sleep(Duration::from_millis(1));
+                }
+                Err(_) => break,
+            }
+        }
+        commands
+    }
+
+    fn commit_until_it_holds(&mut self, commands: &mut [Command]) -> Batch {
+        loop {
+            let result = self.commit(commands);
+            if let Some(journal) = &mut self.journal {
+                journal.settled(result.is_ok());
+            }
+            match result {
+                Ok(batch) => {
+                    self.health.send_modify(|health| {
+                        if health.failing.take().is_some() {
+                            tracing::info!("the state file can be written again: nothing was lost");
+                        }
+                        health.commits += 1;
+                    });
+                    return batch;
+                }
+                Err(error) => {
+                    let why = error.to_string();
+                    self.health.send_if_modified(|health| {
+                        let new = health.failing.as_ref() != Some(&why);
+                        if new {
+                            tracing::error!(
+                                error = %why, path = %self.path.display(),
+                                "cannot write the state file: changes wait in the cluster and nothing is dropped; make room or mend the disk"
+                            );
+                            health.failing = Some(why.clone());
+                        }
+                        new
+                    });
+                    std::thread::sleep(RETRY_COMMIT);
+                }
+            }
+        }
+    }
+
+    fn commit(&mut self, commands: &mut [Command]) -> Result<Batch, rusqlite::Error> {
+        let Self { connection, encoder, decoder, feeds, journal, .. } = self;
+        let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        let mut work = Work { transaction: &transaction, encoder, decoder, feeds, journal, batch: Batch::default() };
+        for command in commands {
+            let answer = match command {
+                Command::Open { feed, indexes, .. } => Answer::Feed(work.open(feed, indexes)?),
+                Command::Audit { feed, audit, .. } => Answer::Audited(work.audit(*feed, audit)?),
+                Command::Put { feed, update, .. } => work.put(*feed, update).map(|()| Answer::Done)?,
+                Command::Close { feed, how, .. } => work.close(*feed, *how).map(|()| Answer::Done)?,
+                Command::ForgetAllBut { keep, .. } => work.forget_all_but(keep).map(|()| Answer::Done)?,
+                Command::Write { write, .. } => write(&transaction).map(|()| Answer::Done)?,
+                Command::Subscribe { .. } => Answer::Done,
+            };
+            work.batch.answers.push(answer);
+        }
+        work.write_cursors()?;
+        let batch = work.batch;
+        transaction.commit()?;
+        Ok(batch)
+    }
+
+    /// Takes over what is committed and answers everyone.
+    fn tell(&mut self, commands: Vec<Command>, batch: Batch) {
+        let Batch { keys, answers, cursors, deltas, opened, closed, grown } = batch;
+        self.feeds.0.extend(opened);
+        for ((feed, key), entry) in keys {
+            let Some(state) = self.feeds.0.get_mut(&feed) else { continue };
+            match entry {
+                Some(entry) => state.keys.insert(key, entry),
+                None => state.keys.remove(&key),
+            };
+        }
+        for (feed, delta) in deltas {
+            let Some(state) = self.feeds.0.get_mut(&feed) else { continue };
+            state.subscribers.retain(|queue| !queue.is_closed());
+            for queue in &state.subscribers {
+                queue.push(delta.clone());
+            }
+        }
+        for (feed, cursor) in cursors {
+            let Some(state) = self.feeds.0.get_mut(&feed) else { continue };
+            state.cursor = Some(cursor);
+            state.synced.send_if_modified(|synced| !std::mem::replace(synced, true));
+        }
+        for feed in closed {
+            if let Some(state) = self.feeds.0.remove(&feed) {
+                state.subscribers.iter().for_each(|queue| queue.close());
+            }
+        }
+        self.train(&grown);
+        for (command, answer) in commands.into_iter().zip(answers) {
+            match (command, answer) {
+                (Command::Open { reply, .. }, Answer::Feed(id)) => {
+                    if let Some(state) = self.feeds.0.get(&id) {
+                        let _ = reply.send(OpenedFeed {
+                            id,
+                            cursor: state.cursor.clone(),
+                            synced: state.synced.subscribe(),
+                        });
+                    }
+                }
+                (Command::Audit { reply, .. }, Answer::Audited(found)) => drop(reply.send(found)),
+                (
+                    Command::Close { reply, .. } | Command::ForgetAllBut { reply, .. } | Command::Write { reply, .. },
+                    _,
+                ) => {
+                    let _ = reply.send(());
+                }
+                (Command::Subscribe { feed, merge_beyond, reply }, _) => self.subscribe(feed, merge_beyond, reply),
+                (Command::Put { room, .. }, _) => drop(room),
+                (Command::Open { .. } | Command::Audit { .. }, _) => {}
+            }
+        }
+    }
+
+    /// After the commit and by itself, so that no frame ever names a dictionary that was rolled back.
+    fn train(&mut self, grown: &HashSet<FeedId>) {
+        for feed in grown {
+            let Some(state) = self.feeds.0.get(feed) else { continue };
+            let objects = state.keys.len() as u64;
+            if let Err(error) = self.encoder.train_if_due(&self.connection, &mut self.decoder, &state.resource, objects)
+            {
+                tracing::warn!(%error, resource = state.resource, "cannot train a dictionary; objects are stored without one");
+            }
+        }
+    }
+
+    /// Between two transactions, so that the reader's moment is exactly where the queue begins.
+    fn subscribe(&mut self, feed: FeedId, merge_beyond: usize, reply: oneshot::Sender<Subscription>) {
+        let Some(state) = self.feeds.0.get_mut(&feed) else { return };
+        let reader = Reader::open(&self.path).and_then(|reader| reader.hold_moment().map(|()| reader));
+        match reader {
+            Ok(reader) => {
+                let queue = Arc::new(Queue::new(merge_beyond));
+                state.subscribers.push(queue.clone());
+                let _ = reply.send(Subscription::new(queue, reader, feed));
+            }
+            Err(error) => tracing::error!(%error, "cannot open the state file for a subscriber"),
+        }
+    }
+}
