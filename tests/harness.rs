@@ -8,6 +8,10 @@ pub mod certs;
 pub mod cluster;
 pub mod guard;
 pub mod namespace;
+pub mod pipe;
+pub mod proxy;
+pub mod request;
+pub mod serve;
 pub mod tools;
 
 use std::{
@@ -22,6 +26,7 @@ pub use self::{
     access::Access,
     cluster::{Cluster, Options},
     namespace::Namespace,
+    proxy::{After, Fault, Matching, Proxy, Then, Verb},
 };
 
 /// How long a test waits for something that should take seconds, on a machine that is busy with other tests.

@@ -2,6 +2,7 @@
 #![allow(unreachable_pub, reason = "nothing of a test binary is reachable from outside")]
 
 mod control_plane;
+mod faults;
 #[allow(dead_code, reason = "each promise uses the part of it that it needs")]
 mod harness;
 mod rollout;

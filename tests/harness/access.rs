@@ -57,13 +57,13 @@ impl Access {
 
     /// A plain HTTP client that trusts the server; the caller adds the token ([`Access::get`] does).
     pub fn http(&self) -> reqwest::Client {
+        self.http_builder().build().expect("an HTTP client")
+    }
+
+    pub fn http_builder(&self) -> reqwest::ClientBuilder {
         super::install_tls_provider();
-        reqwest::Client::builder()
-            .tls_certs_only([CA.reqwest()])
-            .no_proxy()
-            .connect_timeout(Duration::from_secs(2))
-            .build()
-            .expect("an HTTP client")
+        let builder = reqwest::Client::builder().tls_certs_only([CA.reqwest()]).no_proxy();
+        builder.redirect(reqwest::redirect::Policy::none()).connect_timeout(Duration::from_secs(2))
     }
 
     /// A raw request as this user: `get("/api/v1/configmaps?watch=1")`.
