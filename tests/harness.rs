@@ -4,14 +4,17 @@
 //! one with `Cluster::start`. Every process here hangs on a guard (`guard.rs`) and dies with the test run.
 
 pub mod access;
+pub mod blocks;
 pub mod certs;
 pub mod cluster;
 pub mod guard;
 pub mod namespace;
 pub mod pipe;
 pub mod proxy;
+pub mod receiver;
 pub mod request;
 pub mod serve;
+pub mod slack;
 pub mod tools;
 
 use std::{
@@ -27,6 +30,8 @@ pub use self::{
     cluster::{Cluster, Options},
     namespace::Namespace,
     proxy::{After, Fault, Matching, Proxy, Then, Verb},
+    receiver::{Answer, Received, Receiver},
+    slack::Slack,
 };
 
 /// How long a test waits for something that should take seconds, on a machine that is busy with other tests.

@@ -5,4 +5,5 @@ mod control_plane;
 mod faults;
 #[allow(dead_code, reason = "each promise uses the part of it that it needs")]
 mod harness;
+mod receivers;
 mod rollout;
