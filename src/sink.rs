@@ -6,11 +6,18 @@
 //! | [`stdout`] | one line an event, for log collectors and people |
 //! | [`webhook`] | an HTTP request an event, or a batch of them |
 //! | [`slack`] | messages that a person wants to read, one per root owner and window |
-//! | [`format`] | the event as others expect it: CloudEvents, Elastic Common Schema, the old kubediff's payload |
-//! | [`http`] | the one way to build an HTTP client, and what an HTTP answer means |
+//! | [`rollup`] | all changes of one root owner in one window as one message, for chat |
+//! | [`format`], [`describe`] | the event as others expect it, and as people do |
+//! | `http` | the one way to build an HTTP client, and what an HTTP answer means |
+//! | [`sample`] | the event that `kubediff test-sink` sends |
 //!
 //! A sink only sends. Order, retries, deadlines and dead letters are the delivery worker's ([`crate::ledger`]).
 
+pub mod describe;
+pub mod format;
+mod http;
+pub mod rollup;
+pub mod sample;
 pub mod slack;
 pub mod stdout;
 pub mod webhook;
@@ -66,8 +73,85 @@ pub struct Pace {
     pub batch: usize,
     /// Calls of `send` at the same time, each with other objects.
     pub in_flight: usize,
-    /// How long one attempt may take; `None` when it must not be cut short (a pipe that is full is no failure).
-    pub deadline: Option<Duration>,
+    /// An attempt is not cut short, however long it takes: a pipe that is full is no failure.
+    pub patient: bool,
+}
+
+/// A place where people talk: what goes there is rolled up into messages ([`rollup`]).
+pub trait Chat: Send + Sync + 'static {
+    /// Posts a message, in the thread of another one or by itself. Where nothing can be edited there is no place.
+    fn post<'a>(
+        &'a self,
+        card: &'a rollup::Card,
+        thread: Option<&'a Place>,
+    ) -> BoxFuture<'a, Result<Option<Place>, Failed>>;
+
+    /// Changes a message in place.
+    fn update<'a>(&'a self, place: &'a Place, card: &'a rollup::Card) -> BoxFuture<'a, Result<(), Failed>>;
+
+    fn habits(&self) -> Habits;
+}
+
+/// Where a message stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Place {
+    pub channel: String,
+    pub ts: String,
+}
+
+/// Why a message could not be posted or changed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Failed {
+    /// Never [`Outcome::Delivered`].
+    Outcome(Outcome),
+    /// The message that should be changed or answered is not there any more, or too old.
+    Gone,
+}
+
+impl From<Outcome> for Failed {
+    fn from(outcome: Outcome) -> Self {
+        Self::Outcome(outcome)
+    }
+}
+
+/// How a chat wants to be used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Habits {
+    /// Messages can be changed and have threads.
+    pub edits: bool,
+    /// How long a message waits for more of the same owner.
+    pub wait: Duration,
+    /// How long the same owner's changes go to the same message.
+    pub max: Duration,
+    /// One message in this time, and so many at once after a quiet while.
+    pub interval: Duration,
+    pub burst: u32,
+}
+
+/// A sink that is ready to be used.
+#[derive(Clone)]
+pub enum Built {
+    Sink(Arc<dyn Sink>),
+    Chat(Arc<dyn Chat>),
+}
+
+/// Builds a sink; connects to nothing.
+pub fn build(settings: &Settings) -> Result<Built, BuildError> {
+    Ok(match &settings.target {
+        Target::Stdout(stdout) => Built::Sink(Arc::new(stdout::Stdout::new(*stdout)?)),
+        Target::Webhook(webhook) => Built::Sink(Arc::new(webhook::Webhook::new(webhook)?)),
+        Target::Slack(slack) => Built::Chat(Arc::new(slack::Slack::new(slack)?)),
+    })
+}
+
+/// Where the page shows an event.
+pub fn link(page: &str, event: &Event) -> String {
+    link_to(page, Some(&event.id))
+}
+
+fn link_to(page: &str, event: Option<&str>) -> String {
+    let page = page.trim_end_matches('/');
+    event.map_or_else(|| page.to_owned(), |id| format!("{page}/?event={id}"))
 }
 
 /// A sink as the configuration describes it, checked.

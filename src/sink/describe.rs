@@ -5,25 +5,21 @@ use serde_json::Value;
 use super::format::object_name;
 use crate::{
     diff::{Change, Op},
-    event::{Event, Kind},
+    event::{Class, Event, Kind, Observed},
 };
 
 /// Added green, modified amber, removed red; problems are darker, permissions violet. Never the only sign: the glyph and
 /// the words say the same.
 pub fn colour(event: &Event) -> &'static str {
-    let is = |class: &str| event.classes.iter().any(|c| class_name(c) == class);
+    let is = |class: Class| event.classes.contains(&class);
     match event.kind {
         Kind::Created => "#2e9e5b",
         Kind::Deleted => "#d1383d",
-        Kind::Updated if is("health") => "#b4540a",
-        Kind::Updated if is("rbac") => "#8250df",
-        Kind::Updated if !is("spec") && is("status") => "#9aa0a6",
+        Kind::Updated if is(Class::Health) => "#b4540a",
+        Kind::Updated if is(Class::Rbac) => "#8250df",
+        Kind::Updated if !is(Class::Spec) && is(Class::Status) => "#9aa0a6",
         Kind::Updated => "#d99a1c",
     }
-}
-
-pub(super) fn class_name(class: &impl AsRef<str>) -> &str {
-    class.as_ref()
 }
 
 /// `+`, `~` or `-`
@@ -60,9 +56,9 @@ pub fn who(event: &Event) -> String {
     let mut managers: Vec<&str> = event.actors.iter().map(|actor| actor.manager.as_str()).collect();
     managers.dedup();
     let late = match event.observed {
-        crate::event::Observed::Live => "",
-        crate::event::Observed::Late => " while kubediff was away",
-        crate::event::Observed::Audit => " (found by the audit)",
+        Observed::Live => "",
+        Observed::Late => " while kubediff was away",
+        Observed::Audit => " (found by the audit)",
     };
     match managers.as_slice() {
         [] => format!("{verb}{late}"),

@@ -40,8 +40,8 @@ pub(super) fn client(connect: &Connect<'_>) -> Result<Client, BuildError> {
         .tcp_keepalive(Duration::from_secs(30))
         .user_agent(concat!("kubediff/", env!("CARGO_PKG_VERSION")));
     if let Some(proxy) = connect.proxy {
-        let proxy = reqwest::Proxy::all(proxy.expose())
-            .map_err(|error| BuildError::Proxy(error.without_url().to_string()))?;
+        let proxy =
+            reqwest::Proxy::all(proxy.expose()).map_err(|error| BuildError::Proxy(error.without_url().to_string()))?;
         builder = builder.proxy(proxy);
     }
     builder.build().map_err(|error| BuildError::Tls(error.without_url().to_string()))

@@ -76,7 +76,7 @@ impl Sink for Stdout {
     }
 
     fn pace(&self) -> Pace {
-        Pace { batch: 200, in_flight: 1, deadline: None }
+        Pace { batch: 200, in_flight: 1, patient: true }
     }
 }
 

@@ -6,12 +6,7 @@ mod template;
 #[cfg(test)]
 mod tests;
 
-use std::{
-    collections::BTreeMap,
-    io::Write,
-    sync::Arc,
-    time::{Duration, SystemTime},
-};
+use std::{collections::BTreeMap, io::Write, sync::Arc, time::SystemTime};
 
 use flate2::{Compression, write::GzEncoder};
 use futures::future::BoxFuture;
@@ -23,8 +18,7 @@ use reqwest::{Client, Url};
 use serde_json::Value;
 
 pub use self::template::{READY, ready};
-use super::{BuildError, Outcome, Pace, Sink, format, http as wire};
-use super::Secret;
+use super::{BuildError, Outcome, Pace, Secret, Sink, format, http as wire};
 use crate::event::Event;
 
 /// `[sinks.NAME] type = "webhook"`
@@ -52,8 +46,6 @@ pub struct Settings {
     pub proxy: Option<Secret>,
     /// Where the page is reached by those who read the message; `link` in templates. `page_url`
     pub page_url: Option<String>,
-    /// Of a whole attempt. From [`super::Retry::timeout`].
-    pub timeout: Option<Duration>,
 }
 
 #[derive(Clone, Debug, PartialEq, Default)]
@@ -141,7 +133,7 @@ impl Webhook {
             pace: Pace {
                 batch: settings.batch.unwrap_or(1).max(1),
                 in_flight: settings.in_flight.unwrap_or(8).max(1),
-                deadline: Some(settings.timeout.unwrap_or(super::Retry::default().timeout)),
+                patient: false,
             },
         })
     }
@@ -215,7 +207,8 @@ fn headers(settings: &Settings) -> Result<HeaderMap, BuildError> {
 }
 
 fn secret_header(value: &str) -> Result<HeaderValue, String> {
-    let mut value = HeaderValue::from_str(value.trim()).map_err(|_| "it holds characters that no header may".to_owned())?;
+    let mut value =
+        HeaderValue::from_str(value.trim()).map_err(|_| "it holds characters that no header may".to_owned())?;
     value.set_sensitive(true);
     Ok(value)
 }

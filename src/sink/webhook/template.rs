@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use http::{HeaderMap, HeaderName, HeaderValue, header::CONTENT_TYPE};
-use minijinja::{Environment, Error, ErrorKind, UndefinedBehavior, Value, context};
+use minijinja::{Environment, Error, ErrorKind, UndefinedBehavior, Value, context, value::Serde};
 
 use super::{
     super::{BuildError, describe, format, sample},
@@ -43,14 +43,14 @@ impl Compiled {
         let mut environment = Environment::new();
         environment.set_undefined_behavior(UndefinedBehavior::SemiStrict);
         environment.set_auto_escape_callback(|_| minijinja::AutoEscape::None);
-        environment.set_keep_trailing_newline(false);
         environment.add_filter("cut", |text: String, chars: usize| describe::cut(&text, chars));
         environment.add_filter("markdown", |text: String| markdown(&text));
         environment.add_template_owned(BODY, template.body.clone()).map_err(|why| wrong("body", why))?;
         let mut headers = Vec::new();
         let mut is_json = true;
         for (name, text) in &template.headers {
-            let header = HeaderName::from_bytes(name.as_bytes()).map_err(|why| BuildError::Header(format!("{name}: {why}")))?;
+            let header =
+                HeaderName::from_bytes(name.as_bytes()).map_err(|why| BuildError::Header(format!("{name}: {why}")))?;
             if header == CONTENT_TYPE {
                 is_json = text.contains("json");
             }
@@ -69,8 +69,8 @@ impl Compiled {
         let events: Vec<&Event> = batch.iter().map(|event| &**event).collect();
         let colour = describe::colour(event);
         let context = context! {
-            event => Value::from_serialize(&**event),
-            events => Value::from_serialize(&events),
+            event => Value::from(Serde(&**event)),
+            events => Value::from(Serde(&events)),
             title => describe::title(event),
             what => describe::what(event),
             who => describe::who(event),
@@ -79,7 +79,7 @@ impl Compiled {
             colour,
             colour_number => u32::from_str_radix(colour.trim_start_matches('#'), 16).unwrap_or_default(),
             link => self.page_url.as_deref().map(|page| super::super::link(page, event)),
-            vars => Value::from_serialize(&self.vars),
+            vars => Value::from(Serde(&self.vars)),
         };
         let render = |name: &str| {
             let template = self.environment.get_template(name).map_err(|why| chain(&why))?;
@@ -87,8 +87,9 @@ impl Compiled {
         };
         let body = render(BODY)?;
         if self.is_json {
-            serde_json::from_str::<serde::de::IgnoredAny>(&body)
-                .map_err(|why| format!("the template's result is not JSON: {why}; use the tojson filter on every value"))?;
+            serde_json::from_str::<serde::de::IgnoredAny>(&body).map_err(|why| {
+                format!("the template's result is not JSON: {why}; use the tojson filter on every value")
+            })?;
         }
         let mut headers = HeaderMap::from_iter([(CONTENT_TYPE, HeaderValue::from_static("application/json"))]);
         for (header, name) in &self.headers {
@@ -101,7 +102,10 @@ impl Compiled {
 
     /// Takes variables, which may be keys, out of an error's text.
     fn scrub(&self, text: &str) -> String {
-        self.vars.values().filter(|value| value.len() >= 4).fold(text.to_owned(), |text, value| text.replace(value.as_str(), "<secret>"))
+        self.vars
+            .values()
+            .filter(|value| value.len() >= 4)
+            .fold(text.to_owned(), |text, value| text.replace(value.as_str(), "<secret>"))
     }
 }
 
