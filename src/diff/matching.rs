@@ -1,0 +1,150 @@
+//! Which item of the old list is which item of the new one.
+//!
+//! By the keys of the schema, else by a key that the items seem to have, else by value. A way that does not fit, because
+//! an item lacks the key or two items share it, gives way to the next one.
+
+use std::collections::HashMap;
+
+use serde_json::Value;
+use similar::{Algorithm, DiffOp};
+
+use super::{keys::ListKeys, path::Key};
+
+/// Members that tell items apart in most APIs, the best first.
+const GUESSES: &[&[&str]] = &[
+    &["name"],
+    &["type"],
+    &["key"],
+    &["id"],
+    &["ip"],
+    &["containerPort", "protocol"],
+    &["port", "protocol"],
+    &["mountPath"],
+    &["devicePath"],
+    &["topologyKey"],
+    &["uid"],
+    &["hostname"],
+    &["host"],
+    &["path"],
+];
+
+/// Up to this many items, looking at each is faster than a hash table.
+const FEW: usize = 16;
+
+/// Beyond this many items, both lists together, equal items that repeat are matched in the order in which they come:
+/// a longest common subsequence would take too long.
+const MANY: usize = 12_000;
+
+static ABSENT: Value = Value::Null;
+
+/// Chooses the key by which all items of both lists can be told apart, and matches them by it: for every old item the
+/// index of the new one.
+pub(super) fn by_key<'a>(
+    schema: Option<&'a ListKeys>,
+    old: &'a [Value],
+    new: &'a [Value],
+) -> Option<(Key<'a>, Vec<Option<usize>>)> {
+    if !old.iter().chain(new).all(Value::is_object) {
+        return None;
+    }
+    let schema_keys = schema.into_iter().flat_map(|keys| [&*keys.map, &*keys.merge]).filter(|names| !names.is_empty());
+    let guesses = GUESSES.iter().take(if schema.is_some_and(|keys| keys.set) { 0 } else { GUESSES.len() });
+    schema_keys
+        .map(Key::Schema)
+        .chain(guesses.map(|names| Key::Guess(names)))
+        .find_map(|key| Some((key, match_by(key, old, new)?)))
+}
+
+fn match_by(key: Key<'_>, old: &[Value], new: &[Value]) -> Option<Vec<Option<usize>>> {
+    let width = key.len();
+    let mut values: Vec<&Value> = Vec::with_capacity((old.len() + new.len()) * width);
+    for item in old.iter().chain(new) {
+        let before = values.len();
+        let mut has_any = false;
+        for name in key.names() {
+            match item.get(name) {
+                None => values.push(&ABSENT),
+                Some(Value::Array(_) | Value::Object(_)) => return None,
+                Some(value) => {
+                    has_any |= !value.is_null();
+                    values.push(value);
+                }
+            }
+        }
+        debug_assert_eq!(values.len(), before + width);
+        // A key of several members may have defaults for some of them; a guess has to be there in full.
+        if !has_any || matches!(key, Key::Guess(_)) && values[before..].iter().any(|value| value.is_null()) {
+            return None;
+        }
+    }
+    let (old_values, new_values) = values.split_at(old.len() * width);
+    if old.len().max(new.len()) <= FEW {
+        return match_few(old_values, new_values, width);
+    }
+    let mut seen: HashMap<&[&Value], (Option<usize>, Option<usize>)> = HashMap::with_capacity(old.len().max(new.len()));
+    for (at, values) in new_values.chunks_exact(width).enumerate() {
+        if seen.entry(values).or_default().1.replace(at).is_some() {
+            return None;
+        }
+    }
+    let mut matches = Vec::with_capacity(old.len());
+    for (at, values) in old_values.chunks_exact(width).enumerate() {
+        let entry = seen.entry(values).or_default();
+        if entry.0.replace(at).is_some() {
+            return None;
+        }
+        matches.push(entry.1);
+    }
+    Some(matches)
+}
+
+fn match_few(old: &[&Value], new: &[&Value], width: usize) -> Option<Vec<Option<usize>>> {
+    let repeats = |values: &[&Value]| {
+        values
+            .chunks_exact(width)
+            .enumerate()
+            .any(|(at, one)| values[..at * width].chunks_exact(width).any(|v| v == one))
+    };
+    if repeats(old) || repeats(new) {
+        return None;
+    }
+    Some(old.chunks_exact(width).map(|one| new.chunks_exact(width).position(|other| other == one)).collect())
+}
+
+/// Matches equal items: first those of a longest common subsequence, then the rest in the order in which they come.
+pub(super) fn by_value(old: &[Value], new: &[Value]) -> Vec<Option<usize>> {
+    let mut matches = vec![None; old.len()];
+    if old.len() == 1 && new.len() == 1 {
+        if old[0] == new[0] {
+            matches[0] = Some(0);
+        }
+        return matches;
+    }
+    let mut numbers: HashMap<&Value, usize> = HashMap::with_capacity(old.len() + new.len());
+    let mut number = |value| {
+        let next = numbers.len();
+        *numbers.entry(value).or_insert(next)
+    };
+    let old: Vec<usize> = old.iter().map(&mut number).collect();
+    let new: Vec<usize> = new.iter().map(&mut number).collect();
+    let mut taken = vec![false; new.len()];
+    if numbers.len() < old.len().max(new.len()) && old.len() + new.len() <= MANY {
+        for op in similar::capture_diff_slices(Algorithm::Myers, &old, &new) {
+            if let DiffOp::Equal { old_index, new_index, len } = op {
+                for at in 0..len {
+                    matches[old_index + at] = Some(new_index + at);
+                    taken[new_index + at] = true;
+                }
+            }
+        }
+    }
+    // For each value the places in the new list that are still free, the first one last.
+    let mut free: HashMap<usize, Vec<usize>> = HashMap::new();
+    for at in (0..new.len()).rev().filter(|at| !taken[*at]) {
+        free.entry(new[at]).or_default().push(at);
+    }
+    for (at, matched) in matches.iter_mut().enumerate().filter(|(_, matched)| matched.is_none()) {
+        *matched = free.get_mut(&old[at]).and_then(Vec::pop);
+    }
+    matches
+}

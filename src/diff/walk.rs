@@ -1,0 +1,251 @@
+//! The walk over both documents, and what it leaves behind.
+
+use json_patch::{
+    AddOperation, MoveOperation, Patch, PatchOperation, RemoveOperation, ReplaceOperation, jsonptr::PointerBuf,
+};
+use serde_json::{Map, Value};
+
+use super::{
+    Change, Diff, Keys, Op, lines,
+    path::{Path, Side, Step},
+    size,
+};
+
+pub(super) fn walk(old: &Value, new: &Value, keys: &Keys) -> Diff {
+    let mut walk =
+        Walk { keys, path: Path::default(), patch: Ops::default(), inverse: Ops::default(), changes: Vec::new() };
+    walk.value(old, new);
+    walk.inverse.ops.reverse();
+    Diff { patch: Patch(walk.patch.ops), inverse: Patch(walk.inverse.ops), changes: walk.changes }
+}
+
+/// Every operation goes to both patches at once, and the inverse is turned round at the end: its operations undo those
+/// of the patch, the last one first.
+///
+/// Operations on a list come before those inside its items. So a path inside an item always has the item's index in
+/// the new list, and the operations of one subtree stand together, with nothing above it changing between them. That is
+/// why [`Walk::shorten`] may replace them by one, in either patch for itself.
+pub(super) struct Walk<'a> {
+    pub(super) keys: &'a Keys,
+    pub(super) path: Path<'a>,
+    patch: Ops,
+    inverse: Ops,
+    pub(super) changes: Vec<Change>,
+}
+
+/// Operations, and their length as JSON text.
+#[derive(Default)]
+struct Ops {
+    ops: Vec<PatchOperation>,
+    bytes: usize,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) struct Mark {
+    patch: OpsMark,
+    inverse: OpsMark,
+    pub(super) changes: usize,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct OpsMark {
+    ops: usize,
+    bytes: usize,
+}
+
+impl<'a> Walk<'a> {
+    pub(super) fn value(&mut self, old: &'a Value, new: &'a Value) {
+        match (old, new) {
+            (Value::Object(from), Value::Object(to)) => {
+                let before = self.mark();
+                self.object(from, to);
+                self.shorten(before, old, new);
+            }
+            (Value::Array(from), Value::Array(to)) => {
+                let before = self.mark();
+                self.list(from, to);
+                self.shorten(before, old, new);
+            }
+            _ if old == new => {}
+            _ => self.replace(old, new),
+        }
+    }
+
+    fn object(&mut self, old: &'a Map<String, Value>, new: &'a Map<String, Value>) {
+        let (mut olds, mut news) = (old.iter(), new.iter());
+        // Most objects have the same members before and after, in the same order.
+        loop {
+            match (olds.next(), news.next()) {
+                (None, None) => return,
+                (Some((name, from)), Some((other, to))) if name == other => self.member(name, from, to),
+                (from, to) => {
+                    for (name, from) in from.into_iter().chain(olds) {
+                        match new.get(name) {
+                            Some(to) => self.member(name, from, to),
+                            None => self.at(Step::Member(name), |walk| walk.remove(from)),
+                        }
+                    }
+                    for (name, to) in to.into_iter().chain(news) {
+                        if !old.contains_key(name) {
+                            self.at(Step::Member(name), |walk| walk.add(to));
+                        }
+                    }
+                    return;
+                }
+            }
+        }
+    }
+
+    fn member(&mut self, name: &'a str, old: &'a Value, new: &'a Value) {
+        let same = match (old, new) {
+            (Value::String(old), Value::String(new)) => old == new,
+            (Value::Object(_), Value::Object(_)) | (Value::Array(_), Value::Array(_)) => false,
+            _ => old == new,
+        };
+        if !same {
+            self.at(Step::Member(name), |walk| walk.value(old, new));
+        }
+    }
+
+    pub(super) fn at(&mut self, step: Step<'a>, there: impl FnOnce(&mut Self)) {
+        self.path.push(step);
+        there(self);
+        self.path.pop();
+    }
+
+    fn add(&mut self, value: &Value) {
+        let path = pointer(self.path.pointer(Side::New));
+        self.insert(path, value);
+        self.added(value);
+    }
+
+    fn remove(&mut self, value: &Value) {
+        let path = pointer(self.path.pointer(Side::New));
+        self.take_out(path, value);
+        self.removed(value);
+    }
+
+    fn replace(&mut self, old: &Value, new: &Value) {
+        let path = pointer(self.path.pointer(Side::New));
+        self.inverse.replace(path.clone(), old);
+        self.patch.replace(path, new);
+        self.replaced(old, new);
+    }
+
+    pub(super) fn insert(&mut self, path: PointerBuf, value: &Value) {
+        self.inverse.remove(path.clone());
+        self.patch.add(path, value);
+    }
+
+    pub(super) fn take_out(&mut self, path: PointerBuf, value: &Value) {
+        self.inverse.add(path.clone(), value);
+        self.patch.remove(path);
+    }
+
+    pub(super) fn relocate(&mut self, from: PointerBuf, to: PointerBuf) {
+        self.inverse.relocate(to.clone(), from.clone());
+        self.patch.relocate(from, to);
+    }
+
+    pub(super) fn added(&mut self, value: &Value) {
+        self.change(Op::Add, Side::New, None, Some(value.clone()));
+    }
+
+    pub(super) fn removed(&mut self, value: &Value) {
+        self.change(Op::Remove, Side::Old, Some(value.clone()), None);
+    }
+
+    pub(super) fn moved(&mut self, from: usize, to: usize) {
+        self.change(Op::Move, Side::New, Some(from.into()), Some(to.into()));
+    }
+
+    pub(super) fn replaced(&mut self, old: &Value, new: &Value) {
+        if let (Value::String(from), Value::String(to)) = (old, new)
+            && lines::are_worth_it(from, to)
+        {
+            self.change(Op::Replace, Side::New, None, None);
+            if let Some(change) = self.changes.last_mut() {
+                change.lines = Some(lines::unified(from, to));
+            }
+        } else {
+            self.change(Op::Replace, Side::New, Some(old.clone()), Some(new.clone()));
+        }
+    }
+
+    fn change(&mut self, op: Op, side: Side, from: Option<Value>, to: Option<Value>) {
+        let (path, field) = (self.path.pointer(side), self.path.field(side));
+        self.changes.push(Change { op, path, field, from, to, lines: None });
+    }
+
+    pub(super) fn mark(&self) -> Mark {
+        Mark { patch: self.patch.mark(), inverse: self.inverse.mark(), changes: self.changes.len() }
+    }
+
+    /// Whether the patch got just one operation since then, on the place where the walk is.
+    pub(super) fn is_one_replace(&self, since: Mark) -> bool {
+        match &self.patch.ops[since.patch.ops..] {
+            [PatchOperation::Replace(op)] => op.path.as_str() == self.path.pointer(Side::New),
+            _ => false,
+        }
+    }
+
+    /// Replaces the container where the walk is by its new value, if that is shorter than what was done inside it.
+    fn shorten(&mut self, since: Mark, old: &Value, new: &Value) {
+        if self.path.is_root() || self.patch.mark() == since.patch {
+            return;
+        }
+        self.patch.shorten(since.patch, new, &self.path);
+        self.inverse.shorten(since.inverse, old, &self.path);
+    }
+}
+
+impl Ops {
+    fn mark(&self) -> OpsMark {
+        OpsMark { ops: self.ops.len(), bytes: self.bytes }
+    }
+
+    fn add(&mut self, path: PointerBuf, value: &Value) {
+        self.bytes += r#"{"op":"add","path":,"value":},"#.len() + size::of_str(path.as_str()) + full_size(value);
+        self.ops.push(PatchOperation::Add(AddOperation { path, value: value.clone() }));
+    }
+
+    fn remove(&mut self, path: PointerBuf) {
+        self.bytes += r#"{"op":"remove","path":},"#.len() + size::of_str(path.as_str());
+        self.ops.push(PatchOperation::Remove(RemoveOperation { path }));
+    }
+
+    fn replace(&mut self, path: PointerBuf, value: &Value) {
+        self.bytes += REPLACE + size::of_str(path.as_str()) + full_size(value);
+        self.ops.push(PatchOperation::Replace(ReplaceOperation { path, value: value.clone() }));
+    }
+
+    fn relocate(&mut self, from: PointerBuf, path: PointerBuf) {
+        self.bytes += r#"{"op":"move","from":,"path":},"#.len();
+        self.bytes += size::of_str(from.as_str()) + size::of_str(path.as_str());
+        self.ops.push(PatchOperation::Move(MoveOperation { from, path }));
+    }
+
+    fn shorten(&mut self, since: OpsMark, value: &Value, path: &Path<'_>) {
+        let limit = (self.bytes - since.bytes).saturating_sub(REPLACE + 2);
+        if size::of_value(value, limit) >= limit {
+            return;
+        }
+        let path = path.pointer(Side::New);
+        if REPLACE + size::of_str(&path) + full_size(value) < self.bytes - since.bytes {
+            self.ops.truncate(since.ops);
+            self.bytes = since.bytes;
+            self.replace(pointer(path), value);
+        }
+    }
+}
+
+const REPLACE: usize = r#"{"op":"replace","path":,"value":},"#.len();
+
+fn full_size(value: &Value) -> usize {
+    size::of_value(value, usize::MAX)
+}
+
+/// A pointer that [`Path`] made.
+pub(super) fn pointer(text: String) -> PointerBuf {
+    PointerBuf::parse(text).expect("every token begins with a slash and is escaped")
+}
