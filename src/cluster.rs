@@ -2,14 +2,18 @@
 //!
 //! This file holds the words that all of its stages use; the stages are the files of the folder.
 
+pub mod discovery;
 pub mod reflector;
+pub mod select;
 pub mod source;
 pub mod store;
 
 use std::{cmp::Ordering, fmt};
 
+use serde::{Deserialize, Serialize};
+
 /// One kind of object that the API server serves, at the version that kubediff reads it at.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Resource {
     /// `""` for the core group.
     pub group: String,
@@ -101,20 +105,39 @@ pub struct Feed {
     pub labels: String,
     /// Kubernetes field selector syntax, `""` for all.
     pub fields: String,
+    /// Ask the server for the objects' metadata alone: what is in a Secret then never leaves the server.
+    pub metadata_only: bool,
+    /// Namespace patterns whose objects are left out. No field selector can say a pattern, so the reflector does it.
+    pub not_namespaces: Vec<String>,
 }
 
 impl Feed {
     pub fn new(resource: impl Into<std::sync::Arc<Resource>>, scope: Scope) -> Self {
-        Self { resource: resource.into(), scope, labels: String::new(), fields: String::new() }
+        Self {
+            resource: resource.into(),
+            scope,
+            labels: String::new(),
+            fields: String::new(),
+            metadata_only: false,
+            not_namespaces: Vec::new(),
+        }
     }
 
-    /// The feed's identity as text, stable over restarts and served versions: `deployments.apps@shop?l=app%3Dweb&f=`.
+    /// The feed's identity as text, stable over restarts and served versions: `deployments.apps@shop?l=app=web&f=`.
     pub fn key(&self) -> String {
         let scope = match &self.scope {
             Scope::All => "*",
             Scope::Namespace(namespace) => namespace,
         };
-        format!("{}@{scope}?l={}&f={}", self.resource.group_resource(), self.labels, self.fields)
+        let mut key = format!("{}@{scope}?l={}&f={}", self.resource.group_resource(), self.labels, self.fields);
+        if self.metadata_only {
+            key.push_str("&metadata");
+        }
+        for pattern in &self.not_namespaces {
+            key.push_str("&not=");
+            key.push_str(pattern);
+        }
+        key
     }
 }
 
