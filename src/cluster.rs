@@ -3,6 +3,9 @@
 //! This file holds the words that all of its stages use; the stages are the files of the folder.
 
 pub mod discovery;
+//pub mod fleet;
+pub mod informer;
+pub mod queue;
 pub mod reflector;
 pub mod select;
 pub mod source;
@@ -27,6 +30,23 @@ pub struct Resource {
 }
 
 impl Resource {
+    /// A namespaced resource of the core group, for those who need no discovery.
+    pub fn core(version: &str, plural: &str, kind: &str) -> Self {
+        Self {
+            group: String::new(),
+            version: version.to_owned(),
+            plural: plural.to_owned(),
+            singular: kind.to_lowercase(),
+            kind: kind.to_owned(),
+            short_names: Vec::new(),
+            namespaced: true,
+        }
+    }
+
+    pub fn cluster_scoped(self) -> Self {
+        Self { namespaced: false, ..self }
+    }
+
     /// `v1` or `apps/v1`, as objects carry it.
     pub fn api_version(&self) -> String {
         if self.group.is_empty() { self.version.clone() } else { format!("{}/{}", self.group, self.version) }

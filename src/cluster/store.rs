@@ -264,10 +264,19 @@ impl Target for FeedTarget {
             Update::ListEnded(_) => self.listing = false,
             _ => {}
         }
-        if let Some(version) = update.moves_cursor_to().filter(|_| !self.listing) {
+        if let Some(version) = moves_cursor_to(&update).filter(|_| !self.listing) {
             self.cursor = Some(version.clone());
         }
         self.store.command(writer::Command::Put { feed: self.id, update: writer::Put::from(update), room })
+    }
+}
+
+/// Outside of a list.
+fn moves_cursor_to(update: &Update) -> Option<&Version> {
+    match update {
+        Update::ListEnded(version) | Update::Bookmark(version) | Update::Unreadable { version, .. } => Some(version),
+        Update::Applied(document) | Update::Deleted(document) => Some(&document.meta().version),
+        Update::ListBegan | Update::Listed(_) => None,
     }
 }
 

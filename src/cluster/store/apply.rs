@@ -273,15 +273,18 @@ impl Work<'_> {
         self.tell(feed, Delta::Deleted { last: last.clone(), certain: true }, Seen::Live)
     }
 
+    /// Every entry of a feed, as the batch leaves it.
+    fn entries(&self, feed: FeedId) -> impl Iterator<Item = (Key, Entry)> {
+        let committed = self.feeds.0.get(&feed).into_iter().flat_map(|state| &state.keys);
+        let untouched = committed.filter(move |(key, _)| !self.batch.keys.contains_key(&(feed, **key)));
+        let staged = self.batch.keys.iter().filter(move |((of, _), _)| *of == feed);
+        let staged = staged.filter_map(|((_, key), entry)| Some((*key, (*entry)?)));
+        untouched.map(|(key, entry)| (*key, *entry)).chain(staged)
+    }
+
     fn delete_unlisted(&mut self, feed: FeedId) -> Done {
         let Some(state) = self.feeds.0.get(&feed) else { return Ok(()) };
-        let list = state.list;
-        let gone: Vec<(Key, Entry)> = state
-            .keys
-            .iter()
-            .map(|(key, entry)| (*key, self.batch.keys.get(&(feed, *key)).copied().unwrap_or(Some(*entry))))
-            .filter_map(|(key, entry)| Some((key, entry.filter(|entry| entry.list != list)?)))
-            .collect();
+        let gone: Vec<_> = self.entries(feed).filter(|(_, entry)| entry.list != state.list).collect();
         gone.into_iter().try_for_each(|(key, entry)| self.delete_vanished(feed, key, entry, Seen::Late))
     }
 
@@ -296,23 +299,12 @@ impl Work<'_> {
 
     pub(super) fn close(&mut self, feed: FeedId, how: Close) -> Done {
         if how == Close::Gone {
-            let all: Vec<(Key, Entry)> = self
-                .feeds
-                .0
-                .get(&feed)
-                .into_iter()
-                .flat_map(|state| state.keys.iter().map(|(k, e)| (*k, *e)))
-                .collect();
-            for (key, _) in all {
-                if let Some(entry) = self.entry(feed, key) {
-                    self.delete_vanished(feed, key, entry, Seen::Live)?;
-                }
-            }
+            let all: Vec<_> = self.entries(feed).collect();
+            all.into_iter().try_for_each(|(key, entry)| self.delete_vanished(feed, key, entry, Seen::Live))?;
         }
         if how != Close::Keep {
             self.forget(feed)?;
         }
-        self.batch.cursors.remove(&feed);
         self.batch.closed.push(feed);
         Ok(())
     }
@@ -368,11 +360,7 @@ impl Work<'_> {
                 found.missed += 1;
             }
         }
-        let keys = self.feeds.0.get(&feed).into_iter().flat_map(|state| state.keys.keys());
-        let unlisted: Vec<(Key, Entry)> = keys
-            .filter(|key| !audit.listed.seen.contains(key))
-            .filter_map(|key| Some((*key, self.entry(feed, *key)?)))
-            .collect();
+        let unlisted: Vec<_> = self.entries(feed).filter(|(key, _)| !audit.listed.seen.contains(key)).collect();
         for (key, entry) in unlisted {
             let Some(row) = row::by_id(self.transaction, entry.row)? else { continue };
             if row.version().cmp_within(&audit.version).is_some_and(std::cmp::Ordering::is_le) {

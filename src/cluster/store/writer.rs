@@ -141,7 +141,7 @@ impl Writer {
         inbox: mpsc::UnboundedReceiver<Command>,
         health: watch::Sender<Health>,
     ) -> Result<Self, OpenError> {
-        let Opened { connection, path, hold } = opened;
+        let Opened { connection, path, hold, .. } = opened;
         let encoder = Encoder::load(&connection).map_err(|source| OpenError::Sql { path: path.clone(), source })?;
         Ok(Self {
             connection,
