@@ -34,11 +34,20 @@ pub struct State<'a> {
 /// What happened to an object.
 #[derive(Debug)]
 pub enum What<'a> {
-    Created { new: State<'a> },
+    Created {
+        new: State<'a>,
+    },
     /// `diff.changes` and `diff.patch` go into the event.
-    Updated { old: State<'a>, new: State<'a>, diff: Diff },
+    Updated {
+        old: State<'a>,
+        new: State<'a>,
+        diff: Diff,
+    },
     /// `version` is that of the deletion.
-    Deleted { old: State<'a>, version: &'a Version },
+    Deleted {
+        old: State<'a>,
+        version: &'a Version,
+    },
 }
 
 /// Makes the events of one cluster.

@@ -159,7 +159,10 @@ fn family(resource: &Resource) -> Option<Class> {
 }
 
 fn is_workload(resource: &Resource) -> bool {
-    matches!(resource.kind.as_str(), "Deployment" | "StatefulSet" | "DaemonSet" | "ReplicaSet" | "Rollout" | "ReplicationController")
+    matches!(
+        resource.kind.as_str(),
+        "Deployment" | "StatefulSet" | "DaemonSet" | "ReplicaSet" | "Rollout" | "ReplicationController"
+    )
 }
 
 fn of_change(resource: &Resource, spot: &Spot<'_>, set: &mut Set) {
@@ -193,7 +196,9 @@ fn of_metadata(spot: &Spot<'_>, set: &mut Set) {
                 set.add(Class::Rollout);
             }
         }
-        "finalizers" | "ownerReferences" | "deletionTimestamp" | "deletionGracePeriodSeconds" => set.add(Class::Lifecycle),
+        "finalizers" | "ownerReferences" | "deletionTimestamp" | "deletionGracePeriodSeconds" => {
+            set.add(Class::Lifecycle)
+        }
         _ => {}
     }
 }
@@ -202,15 +207,25 @@ fn of_status(resource: &Resource, spot: &Spot<'_>, set: &mut Set) {
     set.add(Class::Status);
     let key = spot.key(1);
     match key {
-        "conditions" | "phase" | "reason" | "message" | "containerStatuses" | "initContainerStatuses"
-        | "ephemeralContainerStatuses" | "failed" | "succeeded" | "health" => set.add(Class::Health),
+        "conditions"
+        | "phase"
+        | "reason"
+        | "message"
+        | "containerStatuses"
+        | "initContainerStatuses"
+        | "ephemeralContainerStatuses"
+        | "failed"
+        | "succeeded"
+        | "health" => set.add(Class::Health),
         "desiredReplicas" | "currentReplicas" if resource.kind == "HorizontalPodAutoscaler" => set.add(Class::Scale),
         "loadBalancer" | "podIP" | "podIPs" | "hostIP" | "hostIPs" | "addresses" => set.add(Class::Network),
         "capacity" | "allocatable" | "hard" | "used" => set.add(Class::Resources),
         _ => {}
     }
     if is_workload(resource) {
-        let progress = key.ends_with("eplicas") || key.ends_with("Scheduled") || key.starts_with("number")
+        let progress = key.ends_with("eplicas")
+            || key.ends_with("Scheduled")
+            || key.starts_with("number")
             || key.ends_with("Revision");
         let condition = key == "conditions" && spot.item(2)["type"] == "Progressing";
         if progress || condition {
@@ -228,13 +243,19 @@ fn of_spec(resource: &Resource, spot: &Spot<'_>, set: &mut Set) {
         set.add(class);
     }
     match (resource.kind.as_str(), spot.key(1)) {
-        (_, "replicas" | "minReplicas" | "maxReplicas" | "minReplicaCount" | "maxReplicaCount" | "parallelism" | "completions") => {
+        (
+            _,
+            "replicas" | "minReplicas" | "maxReplicas" | "minReplicaCount" | "maxReplicaCount" | "parallelism"
+            | "completions",
+        ) => {
             set.add(Class::Scale);
         }
         ("HorizontalPodAutoscaler" | "VerticalPodAutoscaler", _) => set.add(Class::Scale),
         ("ResourceQuota" | "LimitRange", _) | ("PersistentVolumeClaim", "resources") => set.add(Class::Resources),
         ("Node", "taints" | "unschedulable") => set.add(Class::Scheduling),
-        (_, "strategy" | "updateStrategy" | "paused" | "minReadySeconds" | "progressDeadlineSeconds") if is_workload(resource) => {
+        (_, "strategy" | "updateStrategy" | "paused" | "minReadySeconds" | "progressDeadlineSeconds")
+            if is_workload(resource) =>
+        {
             set.add(Class::Rollout);
         }
         (_, "volumeClaimTemplates") => set.add(Class::Storage),
@@ -260,8 +281,14 @@ fn of_pod_spec(spot: &Spot<'_>, set: &mut Set) {
                 set.add(Class::Network);
             }
             "dnsPolicy" | "dnsConfig" | "hostAliases" => set.add(Class::Network),
-            "nodeSelector" | "nodeName" | "affinity" | "tolerations" | "topologySpreadConstraints" | "schedulerName"
-            | "priorityClassName" | "priority" => set.add(Class::Scheduling),
+            "nodeSelector"
+            | "nodeName"
+            | "affinity"
+            | "tolerations"
+            | "topologySpreadConstraints"
+            | "schedulerName"
+            | "priorityClassName"
+            | "priority" => set.add(Class::Scheduling),
             "annotations" if spot.key(index + 1) == "kubectl.kubernetes.io/restartedAt" => set.add(Class::Rollout),
             // Inside these every word is the user's own.
             "labels" | "annotations" | "matchLabels" => return,

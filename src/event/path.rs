@@ -91,7 +91,6 @@ impl<'a> Spot<'a> {
         self.change.to.as_ref().unwrap_or(&NULL)
     }
 
-
     pub(super) fn removed(&self) -> bool {
         self.change.op == Op::Remove
     }
@@ -102,5 +101,9 @@ impl<'a> Spot<'a> {
 }
 
 fn unescape(segment: &str) -> Cow<'_, str> {
-    if segment.contains('~') { Cow::Owned(segment.replace("~1", "/").replace("~0", "~")) } else { Cow::Borrowed(segment) }
+    if segment.contains('~') {
+        Cow::Owned(segment.replace("~1", "/").replace("~0", "~"))
+    } else {
+        Cow::Borrowed(segment)
+    }
 }

@@ -70,10 +70,7 @@ fn server_side_apply_is_told_from_an_update_and_status_and_scale_from_the_object
     assert_eq!(who(&[], &[apply], &scale, &old, &new), ["argocd-controller Apply"]);
     let hpa = entry("kube-controller-manager", "Update", "scale", T2, replicas);
     let kcm = entry("kube-controller-manager", "Update", "status", T2, status);
-    assert_eq!(
-        who(&[], &[hpa.clone(), kcm.clone()], &scale, &old, &new),
-        ["kube-controller-manager Update scale"]
-    );
+    assert_eq!(who(&[], &[hpa.clone(), kcm.clone()], &scale, &old, &new), ["kube-controller-manager Update scale"]);
     let both = [change(Op::Replace, "/spec/replicas"), change(Op::Replace, "/status/replicas")];
     assert_eq!(who(&[], &[hpa, kcm], &both, &old, &new).len(), 2);
 }
@@ -83,7 +80,8 @@ fn two_managers_that_each_changed_a_part_are_both_named_the_newest_first() {
     let (old, new) = (deployment("nginx:1", 3, &json!([])), deployment("nginx:2", 5, &json!([])));
     let a = entry("deployer", "Update", "", T1, image_of("web"));
     let b = entry("kubectl-scale", "Update", "", T2, json!({"f:spec": {"f:replicas": {}}}));
-    let changes = [change(Op::Replace, "/spec/replicas"), change(Op::Replace, "/spec/template/spec/containers/1/image")];
+    let changes =
+        [change(Op::Replace, "/spec/replicas"), change(Op::Replace, "/spec/template/spec/containers/1/image")];
     assert_eq!(who(&[], &[a, b], &changes, &old, &new), ["kubectl-scale Update", "deployer Update"]);
 }
 
@@ -104,8 +102,9 @@ fn a_port_matches_by_both_of_its_keys_and_a_default_protocol_may_be_missing() {
     let tcp = json!({"f:spec": {"f:ports": {"k:{\"port\":53,\"protocol\":\"TCP\"}": {"f:port": {}}}}});
     let udp = json!({"f:spec": {"f:ports": {"k:{\"port\":53,\"protocol\":\"UDP\"}": {"f:port": {}}}}});
     let web = json!({"f:spec": {"f:ports": {"k:{\"port\":80,\"protocol\":\"TCP\"}": {"f:port": {}}}}});
-    let entries = [entry("tcp", "Update", "", T2, tcp), entry("udp", "Update", "", T2, udp), entry("web", "Update", "", T2, web)];
-    assert_eq!(who(&[], &entries, &[change(Op::Replace, "/spec/ports/1/nodePort")], &Value::Null, &new), ["udp Update"]);
+    let entries =
+        [entry("tcp", "Update", "", T2, tcp), entry("udp", "Update", "", T2, udp), entry("web", "Update", "", T2, web)];
+    assert_eq!(who(&[], &entries, &[change(Op::Replace, "/spec/ports/1/port")], &Value::Null, &new), ["udp Update"]);
     assert_eq!(who(&[], &entries, &[change(Op::Replace, "/spec/ports/0/port")], &Value::Null, &new), ["web Update"]);
 }
 
@@ -139,7 +138,10 @@ fn an_apply_that_drops_a_field_is_named_and_one_that_only_lost_it_to_an_edit_is_
 #[test]
 fn when_no_entry_differs_the_owner_of_the_changed_path_made_it_in_the_same_second() {
     let (old, new) = (deployment("nginx:1", 3, &json!([])), deployment("nginx:2", 3, &json!([])));
-    let entries = [entry("deployer", "Update", "", T2, image_of("web")), entry("x", "Update", "status", T2, json!({"f:status": {}}))];
+    let entries = [
+        entry("deployer", "Update", "", T2, image_of("web")),
+        entry("x", "Update", "status", T2, json!({"f:status": {}})),
+    ];
     let changes = [change(Op::Replace, "/spec/template/spec/containers/1/image")];
     assert_eq!(who(&entries, &entries, &changes, &old, &new), ["deployer Update"]);
 }
@@ -154,9 +156,15 @@ fn who_asked_for_a_deletion_is_not_recorded_and_not_guessed() {
 
 #[test]
 fn when_nothing_matches_the_entries_with_a_new_time_are_named() {
-    let before = [entry("a", "Update", "", T1, json!({"f:spec": {"f:x": {}}})), entry("b", "Update", "", T1, json!({"f:spec": {"f:y": {}}}))];
+    let before = [
+        entry("a", "Update", "", T1, json!({"f:spec": {"f:x": {}}})),
+        entry("b", "Update", "", T1, json!({"f:spec": {"f:y": {}}})),
+    ];
     let after = [entry("a", "Update", "", T2, json!({"f:spec": {"f:x": {}}})), before[1].clone()];
-    assert_eq!(who(&before, &after, &[change(Op::Replace, "/spec/z")], &Value::Null, &json!({"spec": {"z": 1}})), ["a Update"]);
+    assert_eq!(
+        who(&before, &after, &[change(Op::Replace, "/spec/z")], &Value::Null, &json!({"spec": {"z": 1}})),
+        ["a Update"]
+    );
 }
 
 #[test]
@@ -177,14 +185,39 @@ fn a_created_object_names_the_managers_of_its_first_version() {
 
 #[test]
 fn peoples_own_tools_are_by_hand_and_controllers_gitops_and_helm_are_not() {
-    for manager in ["kubectl", "kubectl-edit", "kubectl-client-side-apply", "k9s", "Lens", "node-fetch", "curl", "Mozilla",
-        "Mozilla/5.0", "python-requests", "oc", "OpenAPI-Generator"]
-    {
+    for manager in [
+        "kubectl",
+        "kubectl-edit",
+        "kubectl-client-side-apply",
+        "k9s",
+        "Lens",
+        "node-fetch",
+        "curl",
+        "Mozilla",
+        "Mozilla/5.0",
+        "python-requests",
+        "oc",
+        "OpenAPI-Generator",
+    ] {
         assert!(by_hand(manager), "{manager}");
     }
-    for manager in ["kube-controller-manager", "kubelet", "argocd-controller", "argocd-application-controller", "flux-client-side-apply",
-        "kustomize-controller", "helm", "Helm", "helm-controller", "terraform", "ocp-operator", "dashboard-controller", "octo", "", "argo-controller"]
-    {
+    for manager in [
+        "kube-controller-manager",
+        "kubelet",
+        "argocd-controller",
+        "argocd-application-controller",
+        "flux-client-side-apply",
+        "kustomize-controller",
+        "helm",
+        "Helm",
+        "helm-controller",
+        "terraform",
+        "ocp-operator",
+        "dashboard-controller",
+        "octo",
+        "",
+        "argo-controller",
+    ] {
         assert!(!by_hand(manager), "{manager}");
     }
 }

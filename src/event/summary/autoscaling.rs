@@ -16,14 +16,16 @@ pub(super) fn hpa(update: &Update<'_>, sentence: &mut Sentence) {
     }
     if update.touches(&["status", "desiredReplicas"]) {
         let current = words::number(update.was("/status/currentReplicas"));
-        let (was, is) = (words::number(update.was("/status/desiredReplicas")), words::number(update.is("/status/desiredReplicas")));
+        let (was, is) =
+            (words::number(update.was("/status/desiredReplicas")), words::number(update.is("/status/desiredReplicas")));
         let from = if was > 0 { was } else { current };
         if from != is {
             sentence.say(format!("HPA scaled {from} -> {is}"));
         }
         sentence.tell(update, &["status"]);
     } else if update.touches(&["status", "currentReplicas"]) && sentence.parts.is_empty() {
-        let (was, is) = (words::number(update.was("/status/currentReplicas")), words::number(update.is("/status/currentReplicas")));
+        let (was, is) =
+            (words::number(update.was("/status/currentReplicas")), words::number(update.is("/status/currentReplicas")));
         sentence.say(format!("HPA sees {} (was {was})", words::count(is, "replica")));
         sentence.tell(update, &["status"]);
     }

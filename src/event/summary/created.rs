@@ -8,7 +8,8 @@ use crate::cluster::Resource;
 /// `None` when the name says it all.
 pub(super) fn about(resource: &Resource, object: &Value) -> Option<String> {
     let spec = &object["spec"];
-    let keys = |map: &Value| -> Vec<String> { map.as_object().map(|m| m.keys().cloned().collect()).unwrap_or_default() };
+    let keys =
+        |map: &Value| -> Vec<String> { map.as_object().map(|m| m.keys().cloned().collect()).unwrap_or_default() };
     let about = match (resource.group.as_str(), resource.kind.as_str()) {
         ("apps", "Deployment" | "StatefulSet" | "ReplicaSet") => {
             let replicas = spec["replicas"].as_i64().unwrap_or(1);
@@ -17,7 +18,11 @@ pub(super) fn about(resource: &Resource, object: &Value) -> Option<String> {
         ("apps", "DaemonSet") | ("batch", "Job") => images(&spec["template"]["spec"])?,
         ("", "Pod") => images(spec)?,
         ("batch", "CronJob") => {
-            format!("{}, {}", words::value(&spec["schedule"]), images(&spec["jobTemplate"]["spec"]["template"]["spec"])?)
+            format!(
+                "{}, {}",
+                words::value(&spec["schedule"]),
+                images(&spec["jobTemplate"]["spec"]["template"]["spec"])?
+            )
         }
         ("", "ConfigMap") => words::list(&[keys(&object["data"]), keys(&object["binaryData"])].concat(), 5),
         ("", "Secret") => {

@@ -130,7 +130,11 @@ fn conditions(was: &Value, is: &Value, sentence: &mut Sentence, said: usize) {
             // A crash loop says it already, and a Pod that was never ready is no news.
             "False" if before == "True" && sentence.parts.len() == said => {
                 let why = words::message(&ready["message"]);
-                sentence.say(if why.is_empty() { "Pod is not ready".into() } else { format!("Pod is not ready: {why}") });
+                sentence.say(if why.is_empty() {
+                    "Pod is not ready".into()
+                } else {
+                    format!("Pod is not ready: {why}")
+                });
             }
             _ => {}
         }

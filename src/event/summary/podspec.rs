@@ -17,7 +17,9 @@ pub(super) fn part(spot: &Spot<'_>) -> Option<String> {
             return container(spot, index);
         }
         match key {
-            "annotations" if spot.key(index + 1) == "kubectl.kubernetes.io/restartedAt" => return Some("restarted".into()),
+            "annotations" if spot.key(index + 1) == "kubectl.kubernetes.io/restartedAt" => {
+                return Some("restarted".into());
+            }
             "volumes" if spot.len() == index + 2 => return named(spot, "volume", index + 1),
             "nodeSelector" if spot.len() == index + 2 => {
                 return Some(words::change(&format!("node selector {}", spot.key(index + 1)), spot.from(), spot.to()));
@@ -153,7 +155,8 @@ fn resources(spot: &Spot<'_>, at: usize, of: &str) -> Option<String> {
     let noun = |group: &str| group.trim_end_matches('s').to_owned();
     let amounts = |group: &str, amounts: &Value| {
         let amounts = amounts.as_object()?;
-        let amounts: Vec<String> = amounts.iter().map(|(name, amount)| format!("{name} {}", words::whole(amount))).collect();
+        let amounts: Vec<String> =
+            amounts.iter().map(|(name, amount)| format!("{name} {}", words::whole(amount))).collect();
         Some(format!("{group} {}", amounts.join(", ")))
     };
     match spot.len() - at {
