@@ -153,10 +153,9 @@ fn pair(matches: Vec<Option<usize>>, old: &[Value], new: &[Value]) -> Pairs {
     loop {
         let old_end = (old_at..old.len()).find(|&at| pairs.stays[at]).unwrap_or(old.len());
         let new_end = pairs.of_old.get(old_end).copied().flatten().unwrap_or(new.len());
-        let left = (old_at..old_end).filter(|&at| pairs.of_old[at].is_none());
-        let come = (new_at..new_end).filter(|&at| pairs.of_new[at].is_none());
-        let couples: Vec<(usize, usize)> = left.zip(come).collect();
-        for (old, new) in couples {
+        let left: Vec<usize> = (old_at..old_end).filter(|&at| pairs.of_old[at].is_none()).collect();
+        let come: Vec<usize> = (new_at..new_end).filter(|&at| pairs.of_new[at].is_none()).collect();
+        for (old, new) in matching::by_likeness(old, &left, new, &come) {
             pairs.of_old[old] = Some(new);
             pairs.of_new[new] = Some(old);
             pairs.stays[old] = true;
