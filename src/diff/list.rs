@@ -40,9 +40,9 @@ impl<'a> Walk<'a> {
 
     /// From the back, so that every index is that of the old list.
     fn remove_items(&mut self, between: &Between<'a>) {
-        let list = self.path.pointer(Side::New);
+        let list = self.path.pointer(Side::New).to_owned();
         for (at, _) in between.pairs.of_old.iter().enumerate().rev().filter(|(_, pair)| pair.is_none()) {
-            self.take_out(pointer(format!("{list}/{}", between.head + at)), &between.old[at]);
+            self.take_out(pointer(&format!("{list}/{}", between.head + at)), &between.old[at]);
         }
         for (at, _) in between.pairs.of_old.iter().enumerate().filter(|(_, pair)| pair.is_none()) {
             self.at(between.old_item(at), |walk| walk.removed(&between.old[at]));
@@ -50,8 +50,8 @@ impl<'a> Walk<'a> {
     }
 
     fn place_items(&mut self, between: &Between<'a>) {
-        let list = self.path.pointer(Side::New);
-        let at = |index: usize| pointer(format!("{list}/{}", between.head + index));
+        let list = self.path.pointer(Side::New).to_owned();
+        let at = |index: usize| pointer(&format!("{list}/{}", between.head + index));
         let (places, old_len) = between.pairs.places(between.new.len());
         for (new, edit) in order::edits(&places, old_len) {
             match edit {

@@ -12,16 +12,16 @@ const LIMIT: Duration = Duration::from_millis(if cfg!(debug_assertions) { 2000 }
 
 fn within_limit(name: &str, old: Value, new: Value) {
     let (old, new) = (json!({"x": old}), json!({"x": new}));
-    let best = (0..3)
-        .map(|_| {
-            let begin = Instant::now();
-            let diff = diff(&old, &new, &Keys::default());
-            assert!(!diff.changes.is_empty());
-            begin.elapsed()
-        })
-        .min()
-        .unwrap();
-    assert!(best < LIMIT, "{name} took {best:?}");
+    let took = || {
+        let begin = Instant::now();
+        let diff = diff(&old, &new, &Keys::default());
+        let took = begin.elapsed();
+        assert!(!diff.changes.is_empty());
+        took
+    };
+    // Another test may have had the core meanwhile: the best of three counts.
+    let best = (0..3).map(|_| took()).find(|took| *took < LIMIT);
+    assert!(best.is_some(), "{name} took longer than {LIMIT:?}");
     checked(&old, &new, &Keys::default());
 }
 
