@@ -226,6 +226,10 @@ impl Ops {
     }
 
     fn shorten(&mut self, since: OpsMark, value: &Value, path: &mut Path<'_>) {
+        // The container of one replaced value is longer than that value.
+        if let [PatchOperation::Replace(_)] = &self.ops[since.ops..] {
+            return;
+        }
         let limit = (self.bytes - since.bytes).saturating_sub(REPLACE + 2);
         if size::of_value(value, limit) >= limit {
             return;
