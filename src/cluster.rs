@@ -3,7 +3,7 @@
 //! This file holds the words that all of its stages use; the stages are the files of the folder.
 
 pub mod discovery;
-//pub mod fleet;
+pub mod fleet;
 pub mod informer;
 pub mod queue;
 pub mod reflector;

@@ -16,7 +16,7 @@ use super::{
     discovery::{Discovery, Served, Trigger},
     informer::{Close, Delta, Factory, Informer, Subscription},
     reflector::{Closed, Phase},
-    select::{self, Skipped},
+    select::{self, Reason, Verdict},
     source::Unavailable,
     store::Store,
 };
@@ -27,7 +27,7 @@ pub struct Overview {
     /// `false` until the server has said for the first time what it serves.
     pub discovered: bool,
     pub feeds: Vec<Feed>,
-    pub skipped: Vec<Skipped>,
+    pub verdicts: Vec<(Arc<Resource>, Verdict)>,
     pub unavailable: Vec<Unavailable>,
 }
 
@@ -124,7 +124,8 @@ impl Fleet {
         self.watch_namespaces().await?;
         let served: Served = self.discovery.served().clone();
         let resources: Vec<Arc<Resource>> = served.resources.values().cloned().collect();
-        let names = self.namespaces.as_ref().map(|namespaces| &namespaces.names);
+        let nothing = BTreeSet::new();
+        let names = self.namespaces.as_ref().map_or(&nothing, |namespaces| &namespaces.names);
         let plan = select::plan(&self.settings, &resources, names);
         let wanted: BTreeMap<String, Feed> = plan.feeds.iter().map(|feed| (feed.key(), feed.clone())).collect();
 
@@ -151,16 +152,24 @@ impl Fleet {
         self.running = wanted;
         self.guard();
         self.remember(&served).await?;
-        for skipped in plan.skipped.iter().filter(|skipped| skipped.unexpected) {
-            info!(resource = %skipped.resource, reason = skipped.reason, "not watched");
-        }
-        self.overview.send_replace(Overview {
-            discovered: true,
-            feeds: plan.feeds,
-            skipped: plan.skipped,
-            unavailable: served.unavailable,
-        });
+        self.say_skipped(&plan);
+        let select::Plan { feeds, verdicts } = plan;
+        self.overview.send_replace(Overview { discovered: true, feeds, verdicts, unavailable: served.unavailable });
         Ok(())
+    }
+
+    /// What a user may miss: said once, when it is first left out.
+    fn say_skipped(&self, plan: &select::Plan) {
+        let before = self.overview.borrow();
+        let new = |resource: &Resource| !before.verdicts.iter().any(|(known, _)| known.as_ref() == resource);
+        let out: Vec<String> = plan
+            .skipped()
+            .filter(|(resource, reason)| matches!(reason, Reason::ClusterScoped) && new(resource))
+            .map(|(resource, _)| resource.to_string())
+            .collect();
+        if !out.is_empty() {
+            info!(resources = out.join(", "), "not watched: they are in no namespace, and the configuration names namespaces");
+        }
     }
 
     fn is_new(&self, feed: &Feed) -> bool {
@@ -195,7 +204,7 @@ impl Fleet {
 
     /// Patterns need to know which namespaces there are: an informer of its own, and the names of its objects.
     async fn watch_namespaces(&mut self) -> Result<(), Closed> {
-        if !self.settings.needs_namespaces() {
+        if !self.settings.namespaces.needs_live() {
             if let Some(namespaces) = self.namespaces.take() {
                 self.factory.remove(&namespaces.feed, Close::Forget).await?;
             }

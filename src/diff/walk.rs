@@ -173,7 +173,7 @@ impl<'a> Walk<'a> {
     }
 
     fn change(&mut self, op: Op, side: Side, from: Option<Value>, to: Option<Value>) {
-        let (path, field) = (self.path.pointer(side), self.path.field(side));
+        let (path, field) = (self.path.pointer(side).to_owned(), self.path.field(side).to_owned());
         self.changes.push(Change { op, path, field, from, to, lines: None });
     }
 
@@ -182,7 +182,7 @@ impl<'a> Walk<'a> {
     }
 
     /// Whether the patch got just one operation since then, on the place where the walk is.
-    pub(super) fn is_one_replace(&self, since: Mark) -> bool {
+    pub(super) fn is_one_replace(&mut self, since: Mark) -> bool {
         match &self.patch.ops[since.patch.ops..] {
             [PatchOperation::Replace(op)] => op.path.as_str() == self.path.pointer(Side::New),
             _ => false,
@@ -194,8 +194,8 @@ impl<'a> Walk<'a> {
         if self.path.is_root() || self.patch.mark() == since.patch {
             return;
         }
-        self.patch.shorten(since.patch, new, &self.path);
-        self.inverse.shorten(since.inverse, old, &self.path);
+        self.patch.shorten(since.patch, new, &mut self.path);
+        self.inverse.shorten(since.inverse, old, &mut self.path);
     }
 }
 
@@ -225,13 +225,17 @@ impl Ops {
         self.ops.push(PatchOperation::Move(MoveOperation { from, path }));
     }
 
-    fn shorten(&mut self, since: OpsMark, value: &Value, path: &Path<'_>) {
+    fn shorten(&mut self, since: OpsMark, value: &Value, path: &mut Path<'_>) {
+        // The container of one replaced value is longer than that value.
+        if let [PatchOperation::Replace(_)] = &self.ops[since.ops..] {
+            return;
+        }
         let limit = (self.bytes - since.bytes).saturating_sub(REPLACE + 2);
         if size::of_value(value, limit) >= limit {
             return;
         }
         let path = path.pointer(Side::New);
-        if REPLACE + size::of_str(&path) + full_size(value) < self.bytes - since.bytes {
+        if REPLACE + size::of_str(path) + full_size(value) < self.bytes - since.bytes {
             self.ops.truncate(since.ops);
             self.bytes = since.bytes;
             self.replace(pointer(path), value);
@@ -246,6 +250,6 @@ fn full_size(value: &Value) -> usize {
 }
 
 /// A pointer that [`Path`] made.
-pub(super) fn pointer(text: String) -> PointerBuf {
+pub(super) fn pointer(text: &str) -> PointerBuf {
     PointerBuf::parse(text).expect("every token begins with a slash and is escaped")
 }
