@@ -3,7 +3,9 @@
 
 mod control_plane;
 mod faults;
+mod first_run;
 #[allow(dead_code, reason = "each promise uses the part of it that it needs")]
 mod harness;
+mod left_behind;
 mod receivers;
 mod rollout;

@@ -24,6 +24,11 @@ impl Trigger {
     pub fn fire(&self) {
         self.0.notify_one();
     }
+
+    /// Waits for a [`Trigger::fire`] that nobody has taken yet.
+    pub(crate) async fn fired(&self) {
+        self.0.notified().await;
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -159,7 +164,7 @@ impl Discovery {
         loop {
             let due = self.due.iter().copied().min().unwrap_or(self.next_poll).min(self.next_poll);
             tokio::select! {
-                () = self.trigger.0.notified() => self.triggered(),
+                () = self.trigger.fired() => self.triggered(),
                 () = tokio::time::sleep_until(due) => {
                     if let Some(changes) = self.look().await {
                         return changes;
