@@ -220,7 +220,9 @@ impl Fleet {
         informer.wait_for_sync().await?;
         let mut names = BTreeSet::new();
         let mut lister = informer.lister().await?;
-        if let Err(error) = lister.for_each(|namespace| drop(names.insert(namespace.meta().name.clone()))) {
+        if let Err(error) = lister.for_each(|namespace| {
+            names.insert(namespace.meta().name.clone());
+        }) {
             warn!(%error, "cannot read the stored namespaces");
         }
         self.namespaces = Some(Namespaces { deltas: informer.subscribe().await?, names, feed });
