@@ -6,6 +6,7 @@ mod faults;
 mod first_run;
 #[allow(dead_code, reason = "each promise uses the part of it that it needs")]
 mod harness;
+mod informers;
 mod left_behind;
 mod receivers;
 mod rollout;
