@@ -38,7 +38,8 @@ use crate::redact::Document;
 #[derive(Clone, Debug)]
 pub enum Update {
     /// A list begins: what the target holds and the list does not name is gone, once [`Update::ListEnded`] arrives. A
-    /// list that does not end implies nothing; a new `ListBegan` starts over. The cursor does not move before the end.
+    /// list that does not end implies nothing; a new `ListBegan` starts over, and so does a new reflector, which may
+    /// resume from the cursor of before. The cursor does not move before the end.
     ListBegan,
     /// Part of a list. Each object is true by itself, whether or not the list ends. A list may name an object twice;
     /// the later one holds.

@@ -10,6 +10,7 @@ use glob_match::glob_match;
 
 pub use self::pattern::{Pattern, PatternError};
 use super::{Feed, Resource, Scope};
+use crate::redact::Secrets;
 
 /// What is left out unless the user names it: kinds that change all the time and say little, and copies of others.
 pub const DEFAULT_EXCLUDE: [&str; 14] = [
@@ -62,17 +63,6 @@ pub struct Selector {
     pub resource: Pattern,
     pub labels: String,
     pub fields: String,
-}
-
-/// What is read of Secrets.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Secrets {
-    /// All; values are hashed at the door.
-    #[default]
-    Hash,
-    /// Their metadata alone leaves the server.
-    Metadata,
-    Off,
 }
 
 /// Namespaces by name or pattern.

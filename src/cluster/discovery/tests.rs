@@ -51,7 +51,7 @@ const NONE: [Vec<String>; 3] = [vec![], vec![], vec![]];
 #[test]
 fn resources_start_and_stop() {
     let (_, first) = after(&[found(&[("", "v1", "pods"), ("x.io", "v1", "as")], &[])]);
-    assert_eq!(told(&first), [vec!["v1/pods".to_owned(), "x.io/v1/as".into()], vec![], vec![]]);
+    assert_eq!(told(&first), [vec!["x.io/v1/as".to_owned(), "v1/pods".into()], vec![], vec![]]);
     let (served, second) = after(&[
         found(&[("", "v1", "pods"), ("x.io", "v1", "as")], &[]),
         found(&[("", "v1", "pods"), ("x.io", "v1", "bs")], &[]),

@@ -40,8 +40,6 @@ pub struct Settings {
     pub page: u32,
     /// Pages are made smaller when this many bytes hold fewer objects. The first page, of unknown objects, is small.
     pub page_bytes: usize,
-    /// Larger objects are refused.
-    pub max_object_bytes: usize,
 }
 
 impl Default for Settings {
@@ -54,7 +52,6 @@ impl Default for Settings {
             stream_pause: Duration::from_secs(30),
             page: 500,
             page_bytes: 4 << 20,
-            max_object_bytes: 16 << 20,
         }
     }
 }
@@ -257,25 +254,21 @@ impl Reader {
 
     /// Takes an object through the door. What is refused is told in the log, without a word of its content.
     pub(super) fn admit(&self, object: &[u8]) -> Admitted {
-        let refused = if object.len() > self.settings.max_object_bytes {
-            format!("{} bytes are more than the {} that are taken", object.len(), self.settings.max_object_bytes)
-        } else {
-            match self.door.admit(&self.feed.resource, object) {
-                Ok(document) => {
-                    let namespace = &document.meta().namespace;
-                    let out = self.feed.not_namespaces.iter().any(|pattern| glob_match(pattern, namespace));
-                    return if out && !namespace.is_empty() {
-                        Admitted::LeftOut(document.meta().version.clone())
-                    } else {
-                        Admitted::Taken(document)
-                    };
-                }
-                Err(refused) => refused.to_string(),
+        let refused = match self.door.admit(&self.feed.resource, object) {
+            Ok(document) => {
+                let namespace = &document.meta().namespace;
+                let out = self.feed.not_namespaces.iter().any(|pattern| glob_match(pattern, namespace));
+                return if out && !namespace.is_empty() {
+                    Admitted::LeftOut(document.meta().version.clone())
+                } else {
+                    Admitted::Taken(document)
+                };
             }
+            Err(refused) => refused,
         };
         let named = Named::of(object);
         let name = named.as_ref().map(|named| format!("{}/{}", named.namespace, named.name)).unwrap_or_default();
-        warn!(feed = %self.feed, object = name, reason = refused, "an object could not be taken in");
+        warn!(feed = %self.feed, object = name, reason = %refused, "an object could not be taken in");
         Admitted::Refused(named)
     }
 }

@@ -22,6 +22,7 @@ use crate::cluster::{
         script::{Request, Script},
     },
 };
+use crate::redact::Door;
 
 pub(super) fn pods() -> Resource {
     Resource {
@@ -77,6 +78,12 @@ impl Map {
 }
 
 impl Kept {
+    /// As a store does that is opened again: an unfinished list is forgotten.
+    fn restart(&mut self) {
+        self.named = None;
+        self.log.push("restart".into());
+    }
+
     fn take(&mut self, document: &Document) -> String {
         let meta = document.meta();
         self.objects.insert(meta.name.clone(), meta.version.0.clone());
@@ -162,7 +169,7 @@ pub(super) fn reader(source: impl Source, feed: Feed, settings: Settings, shared
     Reader {
         source: Arc::new(source),
         feed: Arc::new(feed),
-        door: Arc::default(),
+        door: Arc::new(Door::new(&Default::default(), &[7; 32]).unwrap()),
         shared,
         settings: Arc::new(settings),
     }

@@ -23,7 +23,8 @@ use crate::cluster::{Feed, Resource};
 pub struct Settings {
     /// How long an answer may take to begin, and how long it may pause once it has.
     pub request_timeout: Duration,
-    /// A watch event larger than this is skipped and reported ([`Frame::TooLarge`]). etcd takes 1.5 MB by default.
+    /// A watch event larger than this is skipped and reported ([`Frame::TooLarge`]). etcd takes 1.5 MB by default; only
+    /// aggregated APIs have larger objects, of which the door keeps the metadata.
     pub max_event_bytes: usize,
     /// A page of a list larger than this fails the list.
     pub max_page_bytes: usize,
@@ -31,7 +32,7 @@ pub struct Settings {
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { request_timeout: Duration::from_secs(60), max_event_bytes: 16 << 20, max_page_bytes: 256 << 20 }
+        Self { request_timeout: Duration::from_secs(60), max_event_bytes: 64 << 20, max_page_bytes: 256 << 20 }
     }
 }
 

@@ -217,16 +217,37 @@ async fn what_the_door_refuses_is_counted_and_the_rest_goes_on() {
     let frames = vec![
         Frame::Added(nameless),
         Frame::TooLarge { bytes: 50 << 20 },
-        Frame::Added(pod("big-enough-to-be-refused-by-its-size-alone", 45)),
-        Frame::Added(pod("a", 46)),
+        Frame::Added(deep("deep", 45)),
+        Frame::Deleted(deep("deep", 46)),
+        Frame::Added(pod("a", 47)),
     ];
     script.watches(&feed, frames, End::Hang);
     let map = Map::at("42");
-    let settings = Settings { max_object_bytes: pod("a", 46).len() + 5, ..Settings::default() };
-    let running = run_with(script, feed, &map, settings, Shared::new(4, None));
+    let running = run(script, feed, &map);
     until("the last change", || map.lock().objects.contains_key("a")).await;
-    assert_eq!(running.now().refused, 3);
-    assert_eq!(map.log(), ["unreadable big-enough-to-be-refused-by-its-size-alone@45", "applied a@46"]);
+    assert_eq!(running.now().refused, 4);
+    assert_eq!(map.log(), ["unreadable deep@45", "unreadable deep@46 deleted", "applied a@47"]);
+}
+
+/// A pod whose metadata no reader of JSON takes.
+fn deep(name: &str, version: u32) -> Bytes {
+    let nest = format!("{}{}", "[".repeat(500), "]".repeat(500));
+    Bytes::from(format!(r#"{{"metadata":{{"name":"{name}","resourceVersion":"{version}","x":{nest}}}}}"#))
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_object_that_cannot_be_read_does_not_pass_for_deleted() {
+    let (script, feed) = (Script::new(), feed());
+    let map = Map::default();
+    map.lock().objects.extend([("deep".into(), "1".into()), ("gone".into(), "2".into())]);
+    script.watches(
+        &feed,
+        vec![Frame::Added(deep("deep", 3)), Frame::Added(pod("a", 4)), initial_events_end("5")],
+        End::Hang,
+    );
+    let _running = run(script, feed, &map);
+    until("the list", || map.lock().cursor.is_some()).await;
+    assert_eq!(map.lock().objects.keys().collect::<Vec<_>>(), ["a", "deep"]);
 }
 
 #[tokio::test(start_paused = true)]
