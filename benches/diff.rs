@@ -34,6 +34,8 @@ fn pod() -> Value {
         })
     };
     let condition = |kind: &str| json!({"type": kind, "status": "True", "lastProbeTime": null, "lastTransitionTime": "2026-11-16T02:40:11Z"});
+    let conditions =
+        ["PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady", "PodScheduled"].map(condition);
     let status = |name: &str| {
         json!({"name": name, "ready": true, "started": true, "restartCount": 0,
                "image": format!("registry.example.com/shop/{name}:1.25.3"),
@@ -68,8 +70,7 @@ fn pod() -> Value {
         "status": {
             "phase": "Running", "qosClass": "Burstable", "hostIP": "10.0.0.17", "podIP": "10.244.3.12",
             "podIPs": [{"ip": "10.244.3.12"}], "startTime": "2026-11-16T02:40:01Z",
-            "conditions": ["PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady", "PodScheduled"]
-                .map(condition),
+            "conditions": conditions,
             "containerStatuses": [status("web"), status("proxy")],
         },
     })

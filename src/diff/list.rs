@@ -6,7 +6,7 @@ use super::{
     matching,
     order::{self, Edit, Place},
     path::{Item, Key, Side, Step},
-    walk::{Walk, pointer},
+    walk::Walk,
 };
 
 impl<'a> Walk<'a> {
@@ -42,7 +42,7 @@ impl<'a> Walk<'a> {
     fn remove_items(&mut self, between: &Between<'a>) {
         let list = self.path.pointer(Side::New).to_owned();
         for (at, _) in between.pairs.of_old.iter().enumerate().rev().filter(|(_, pair)| pair.is_none()) {
-            self.take_out(pointer(&format!("{list}/{}", between.head + at)), &between.old[at]);
+            self.take_out(format!("{list}/{}", between.head + at).into(), &between.old[at]);
         }
         for (at, _) in between.pairs.of_old.iter().enumerate().filter(|(_, pair)| pair.is_none()) {
             self.at(between.old_item(at), |walk| walk.removed(&between.old[at]));
@@ -51,7 +51,7 @@ impl<'a> Walk<'a> {
 
     fn place_items(&mut self, between: &Between<'a>) {
         let list = self.path.pointer(Side::New).to_owned();
-        let at = |index: usize| pointer(&format!("{list}/{}", between.head + index));
+        let at = |index: usize| format!("{list}/{}", between.head + index).into();
         let (places, old_len) = between.pairs.places(between.new.len());
         for (new, edit) in order::edits(&places, old_len) {
             match edit {

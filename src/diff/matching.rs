@@ -6,9 +6,8 @@
 use std::collections::HashMap;
 
 use serde_json::Value;
-use similar::{Algorithm, DiffOp};
 
-use super::{keys::ListKeys, path::Key};
+use super::{keys::ListKeys, path::Key, sequence};
 
 /// Members that tell items apart in most APIs, the best first.
 const GUESSES: &[&[&str]] = &[
@@ -30,10 +29,6 @@ const GUESSES: &[&[&str]] = &[
 
 /// Up to this many items, looking at each is faster than a hash table.
 const FEW: usize = 16;
-
-/// Beyond this many items, both lists together, equal items that repeat are matched in the order in which they come:
-/// a longest common subsequence would take too long.
-const MANY: usize = 12_000;
 
 static ABSENT: Value = Value::Null;
 
@@ -120,23 +115,11 @@ pub(super) fn by_value(old: &[Value], new: &[Value]) -> Vec<Option<usize>> {
         }
         return matches;
     }
-    let mut numbers: HashMap<&Value, usize> = HashMap::with_capacity(old.len() + new.len());
-    let mut number = |value| {
-        let next = numbers.len();
-        *numbers.entry(value).or_insert(next)
-    };
-    let old: Vec<usize> = old.iter().map(&mut number).collect();
-    let new: Vec<usize> = new.iter().map(&mut number).collect();
+    let (old, new) = sequence::numbered(old, new);
     let mut taken = vec![false; new.len()];
-    if numbers.len() < old.len().max(new.len()) && old.len() + new.len() <= MANY {
-        for op in similar::capture_diff_slices(Algorithm::Myers, &old, &new) {
-            if let DiffOp::Equal { old_index, new_index, len } = op {
-                for at in 0..len {
-                    matches[old_index + at] = Some(new_index + at);
-                    taken[new_index + at] = true;
-                }
-            }
-        }
+    for (old, new) in sequence::common(&old, &new) {
+        matches[old] = Some(new);
+        taken[new] = true;
     }
     // For each value the places in the new list that are still free, the first one last.
     let mut free: HashMap<usize, Vec<usize>> = HashMap::new();

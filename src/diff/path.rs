@@ -151,6 +151,14 @@ impl Item<'_> {
 
     /// Writes the item's key values; false, and nothing written, when it has none.
     fn label(&self, out: &mut String) -> bool {
+        // By far the most lists have one key with plain values.
+        if self.key.len() == 1
+            && let Some(Value::String(text)) = self.key.names().next().and_then(|name| self.value.get(name))
+            && is_bare(text)
+        {
+            out.push_str(text);
+            return true;
+        }
         let parts: Vec<(&str, String, bool)> = self
             .key
             .names()
