@@ -24,6 +24,7 @@ mod list;
 mod matching;
 mod order;
 mod path;
+mod sequence;
 mod size;
 mod walk;
 

@@ -15,6 +15,8 @@
 pub mod actors;
 pub mod build;
 pub mod classes;
+#[cfg(test)]
+mod fixture;
 pub mod owner;
 mod path;
 pub mod render;

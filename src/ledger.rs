@@ -121,15 +121,24 @@ impl Ledger {
     }
 
     /// Begins to deliver. To be called before the first feed is opened: what is recorded earlier goes to no sink.
-    pub async fn start(&self, store: Store, sinks: Vec<(sink::Settings, Built)>) -> Result<Delivery, Error> {
+    pub async fn start(
+        &self,
+        store: Store,
+        keep: retention::Keep,
+        sinks: Vec<(sink::Settings, Built)>,
+    ) -> Result<Delivery, Error> {
         let mut delivery = Delivery {
             ledger: self.clone(),
             store,
             running: HashMap::new(),
             tasks: JoinSet::new(),
             names: HashMap::new(),
+            upkeep: CancellationToken::new(),
         };
         delivery.set(sinks).await?;
+        let upkeep = retention::run(delivery.store.clone(), self.shared.clone(), keep, delivery.upkeep.clone());
+        let task = delivery.tasks.spawn(upkeep);
+        delivery.names.insert(task.id(), UPKEEP.into());
         Ok(delivery)
     }
 
@@ -182,7 +191,11 @@ pub struct Delivery {
     running: HashMap<Arc<str>, Running>,
     tasks: JoinSet<Ended>,
     names: HashMap<tokio::task::Id, Arc<str>>,
+    upkeep: CancellationToken,
 }
+
+/// The name that the task has which is no sink.
+const UPKEEP: &str = "(upkeep)";
 
 struct Running {
     settings: sink::Settings,
@@ -280,6 +293,7 @@ impl Delivery {
     /// Lets every sink finish what can be sent now, and says which were not done in time. What is left is sent after
     /// the next start.
     pub async fn drain(mut self, within: Duration) -> Vec<Arc<str>> {
+        self.upkeep.cancel();
         for running in self.running.values() {
             running.stop.cancel();
         }

@@ -10,7 +10,7 @@ use std::{
 
 use crate::harness::{
     PATIENCE,
-    guard::{alive, send},
+    guard::{alive, send, send_to_group},
     poll,
 };
 
@@ -77,10 +77,6 @@ async fn nothing_is_left_after_the_test_binary_is_killed() {
 async fn nothing_is_left_after_a_run_that_ends_by_itself() {
     let test = "control_plane::every_test_has_a_namespace_of_its_own_that_is_gone_after_it";
     assert_eq!(Run::until("kube-apiserver", test).nothing_is_left().await, None);
-}
-
-fn send_to_group(signal: &str, leader: u32) {
-    Command::new("sh").arg("-c").arg(format!("kill -{signal} -{leader}")).status().unwrap();
 }
 
 /// All processes below one, read from proc(5).

@@ -6,7 +6,7 @@
 mod openapi;
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;
 
 use std::{collections::HashMap, fmt, sync::Arc};
 

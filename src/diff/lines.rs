@@ -1,17 +1,16 @@
 //! The line diff of a long text, bounded in time and in length.
 
-use std::{collections::HashMap, fmt::Write, ops::Range};
+use std::{fmt::Write, ops::Range};
 
-use similar::{Algorithm, DiffOp};
+use similar::DiffOp;
+
+use super::sequence;
 
 /// Texts shorter than this, both together, are shown as they are.
 const LONG: usize = 160;
 
 /// Lines around each change.
 const CONTEXT: usize = 2;
-
-/// Beyond this many lines between the equal ends, both texts together, all of them count as replaced.
-const MANY: usize = 20_000;
 
 /// The diff is cut after this many bytes: the patch has the whole, this is for reading.
 const CUT: usize = 32 * 1024;
@@ -73,51 +72,23 @@ fn line(out: &mut String, mark: char, text: &str) {
 }
 
 fn ops(old: &[&str], new: &[&str]) -> Vec<DiffOp> {
-    let head = old.iter().zip(new).take_while(|(old, new)| old == new).count();
-    let tail = old[head..].iter().rev().zip(new[head..].iter().rev()).take_while(|(old, new)| old == new).count();
-    let (old_inner, new_inner) = (&old[head..old.len() - tail], &new[head..new.len() - tail]);
+    let (old_numbers, new_numbers) = sequence::numbered(old, new);
     let mut ops = Vec::new();
-    if head > 0 {
-        ops.push(DiffOp::Equal { old_index: 0, new_index: 0, len: head });
-    }
-    if old_inner.len() + new_inner.len() > MANY || old_inner.is_empty() || new_inner.is_empty() {
-        ops.push(DiffOp::Replace {
-            old_index: head,
-            old_len: old_inner.len(),
-            new_index: head,
-            new_len: new_inner.len(),
-        });
-    } else {
-        let mut numbers: HashMap<&str, usize> = HashMap::with_capacity(old_inner.len() + new_inner.len());
-        let mut number = |text| {
-            let next = numbers.len();
-            *numbers.entry(text).or_insert(next)
-        };
-        let old: Vec<usize> = old_inner.iter().map(|text| number(*text)).collect();
-        let new: Vec<usize> = new_inner.iter().map(|text| number(*text)).collect();
-        ops.extend(similar::capture_diff_slices(Algorithm::Myers, &old, &new).into_iter().map(|op| shifted(op, head)));
-    }
-    if tail > 0 {
-        ops.push(DiffOp::Equal { old_index: old.len() - tail, new_index: new.len() - tail, len: tail });
+    let (mut old_index, mut new_index) = (0, 0);
+    for (old_end, new_end) in sequence::common(&old_numbers, &new_numbers).into_iter().chain([(old.len(), new.len())]) {
+        if old_index < old_end || new_index < new_end {
+            let (old_len, new_len) = (old_end - old_index, new_end - new_index);
+            ops.push(DiffOp::Replace { old_index, old_len, new_index, new_len });
+        }
+        if old_end < old.len() {
+            match ops.last_mut() {
+                Some(DiffOp::Equal { len, .. }) => *len += 1,
+                _ => ops.push(DiffOp::Equal { old_index: old_end, new_index: new_end, len: 1 }),
+            }
+        }
+        (old_index, new_index) = (old_end + 1, new_end + 1);
     }
     ops
-}
-
-fn shifted(op: DiffOp, by: usize) -> DiffOp {
-    match op {
-        DiffOp::Equal { old_index, new_index, len } => {
-            DiffOp::Equal { old_index: old_index + by, new_index: new_index + by, len }
-        }
-        DiffOp::Delete { old_index, old_len, new_index } => {
-            DiffOp::Delete { old_index: old_index + by, old_len, new_index: new_index + by }
-        }
-        DiffOp::Insert { old_index, new_index, new_len } => {
-            DiffOp::Insert { old_index: old_index + by, new_index: new_index + by, new_len }
-        }
-        DiffOp::Replace { old_index, old_len, new_index, new_len } => {
-            DiffOp::Replace { old_index: old_index + by, old_len, new_index: new_index + by, new_len }
-        }
-    }
 }
 
 /// A range of lines as a hunk's header has it: counted from one, an empty one by the line before it.

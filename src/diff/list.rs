@@ -6,7 +6,7 @@ use super::{
     matching,
     order::{self, Edit, Place},
     path::{Item, Key, Side, Step},
-    walk::{Walk, pointer},
+    walk::Walk,
 };
 
 impl<'a> Walk<'a> {
@@ -40,9 +40,9 @@ impl<'a> Walk<'a> {
 
     /// From the back, so that every index is that of the old list.
     fn remove_items(&mut self, between: &Between<'a>) {
-        let list = self.path.pointer(Side::New);
+        let list = self.path.pointer(Side::New).to_owned();
         for (at, _) in between.pairs.of_old.iter().enumerate().rev().filter(|(_, pair)| pair.is_none()) {
-            self.take_out(pointer(format!("{list}/{}", between.head + at)), &between.old[at]);
+            self.take_out(format!("{list}/{}", between.head + at).into(), &between.old[at]);
         }
         for (at, _) in between.pairs.of_old.iter().enumerate().filter(|(_, pair)| pair.is_none()) {
             self.at(between.old_item(at), |walk| walk.removed(&between.old[at]));
@@ -50,8 +50,8 @@ impl<'a> Walk<'a> {
     }
 
     fn place_items(&mut self, between: &Between<'a>) {
-        let list = self.path.pointer(Side::New);
-        let at = |index: usize| pointer(format!("{list}/{}", between.head + index));
+        let list = self.path.pointer(Side::New).to_owned();
+        let at = |index: usize| format!("{list}/{}", between.head + index).into();
         let (places, old_len) = between.pairs.places(between.new.len());
         for (new, edit) in order::edits(&places, old_len) {
             match edit {
@@ -153,10 +153,9 @@ fn pair(matches: Vec<Option<usize>>, old: &[Value], new: &[Value]) -> Pairs {
     loop {
         let old_end = (old_at..old.len()).find(|&at| pairs.stays[at]).unwrap_or(old.len());
         let new_end = pairs.of_old.get(old_end).copied().flatten().unwrap_or(new.len());
-        let left = (old_at..old_end).filter(|&at| pairs.of_old[at].is_none());
-        let come = (new_at..new_end).filter(|&at| pairs.of_new[at].is_none());
-        let couples: Vec<(usize, usize)> = left.zip(come).collect();
-        for (old, new) in couples {
+        let left: Vec<usize> = (old_at..old_end).filter(|&at| pairs.of_old[at].is_none()).collect();
+        let come: Vec<usize> = (new_at..new_end).filter(|&at| pairs.of_new[at].is_none()).collect();
+        for (old, new) in matching::by_likeness(old, &left, new, &come) {
             pairs.of_old[old] = Some(new);
             pairs.of_new[new] = Some(old);
             pairs.stays[old] = true;

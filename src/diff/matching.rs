@@ -6,9 +6,8 @@
 use std::collections::HashMap;
 
 use serde_json::Value;
-use similar::{Algorithm, DiffOp};
 
-use super::{keys::ListKeys, path::Key};
+use super::{keys::ListKeys, path::Key, sequence};
 
 /// Members that tell items apart in most APIs, the best first.
 const GUESSES: &[&[&str]] = &[
@@ -30,10 +29,6 @@ const GUESSES: &[&[&str]] = &[
 
 /// Up to this many items, looking at each is faster than a hash table.
 const FEW: usize = 16;
-
-/// Beyond this many items, both lists together, equal items that repeat are matched in the order in which they come:
-/// a longest common subsequence would take too long.
-const MANY: usize = 12_000;
 
 static ABSENT: Value = Value::Null;
 
@@ -120,23 +115,11 @@ pub(super) fn by_value(old: &[Value], new: &[Value]) -> Vec<Option<usize>> {
         }
         return matches;
     }
-    let mut numbers: HashMap<&Value, usize> = HashMap::with_capacity(old.len() + new.len());
-    let mut number = |value| {
-        let next = numbers.len();
-        *numbers.entry(value).or_insert(next)
-    };
-    let old: Vec<usize> = old.iter().map(&mut number).collect();
-    let new: Vec<usize> = new.iter().map(&mut number).collect();
+    let (old, new) = sequence::numbered(old, new);
     let mut taken = vec![false; new.len()];
-    if numbers.len() < old.len().max(new.len()) && old.len() + new.len() <= MANY {
-        for op in similar::capture_diff_slices(Algorithm::Myers, &old, &new) {
-            if let DiffOp::Equal { old_index, new_index, len } = op {
-                for at in 0..len {
-                    matches[old_index + at] = Some(new_index + at);
-                    taken[new_index + at] = true;
-                }
-            }
-        }
+    for (old, new) in sequence::common(&old, &new) {
+        matches[old] = Some(new);
+        taken[new] = true;
     }
     // For each value the places in the new list that are still free, the first one last.
     let mut free: HashMap<usize, Vec<usize>> = HashMap::new();
@@ -147,4 +130,53 @@ pub(super) fn by_value(old: &[Value], new: &[Value]) -> Vec<Option<usize>> {
         *matched = free.get_mut(&old[at]).and_then(Vec::pop);
     }
     matches
+}
+
+/// Up to this many comparisons, items that take the place of others are chosen by what they have in common.
+const LIKENESS: usize = 256;
+
+/// Couples old items with new ones that take their place, in order, as many as there can be: the most alike, or, when
+/// there are too many to look at, one after the other. `left` and `come` are indices, rising.
+pub(super) fn by_likeness(old: &[Value], left: &[usize], new: &[Value], come: &[usize]) -> Vec<(usize, usize)> {
+    let count = left.len().min(come.len());
+    if left.len() == come.len() || count == 0 || left.len() * come.len() > LIKENESS {
+        return left.iter().copied().zip(come.iter().copied()).collect();
+    }
+    // best[i][j]: the most that can be had from left[i..] and come[j..], as (couples, members in common).
+    let width = come.len() + 1;
+    let mut best = vec![(0, 0); (left.len() + 1) * width];
+    let mut alike = vec![0; left.len() * width];
+    for i in (0..left.len()).rev() {
+        for j in (0..come.len()).rev() {
+            let both = likeness(&old[left[i]], &new[come[j]]);
+            alike[i * width + j] = both;
+            let (couples, common) = best[(i + 1) * width + j + 1];
+            best[i * width + j] =
+                (couples + 1, common + both).max(best[(i + 1) * width + j]).max(best[i * width + j + 1]);
+        }
+    }
+    let (mut i, mut j) = (0, 0);
+    let mut chosen = Vec::with_capacity(count);
+    while i < left.len() && j < come.len() {
+        let (couples, common) = best[(i + 1) * width + j + 1];
+        if best[i * width + j] == (couples + 1, common + alike[i * width + j]) {
+            chosen.push((left[i], come[j]));
+            (i, j) = (i + 1, j + 1);
+        } else if best[i * width + j] == best[(i + 1) * width + j] {
+            i += 1;
+        } else {
+            j += 1;
+        }
+    }
+    chosen
+}
+
+/// How many members two objects have in common.
+fn likeness(old: &Value, new: &Value) -> usize {
+    match (old, new) {
+        (Value::Object(old), Value::Object(new)) => {
+            old.iter().filter(|(name, value)| new.get(*name) == Some(*value)).count()
+        }
+        _ => 0,
+    }
 }

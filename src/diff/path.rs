@@ -49,13 +49,25 @@ impl<'a> Key<'a> {
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Side {
-    Old,
-    New,
+    Old = 0,
+    New = 1,
 }
 
+/// The steps from the root, and their texts as far as they were asked for: places that changed are often beside each
+/// other.
 #[derive(Default)]
 pub(super) struct Path<'a> {
     steps: Vec<Step<'a>>,
+    pointers: [Text; 2],
+    fields: [Text; 2],
+}
+
+/// The text of the first steps of a path.
+#[derive(Default)]
+struct Text {
+    text: String,
+    /// For each step where the text of it ends.
+    ends: Vec<usize>,
 }
 
 impl<'a> Path<'a> {
@@ -65,6 +77,9 @@ impl<'a> Path<'a> {
 
     pub(super) fn pop(&mut self) {
         self.steps.pop();
+        for text in self.pointers.iter_mut().chain(&mut self.fields) {
+            text.cut(self.steps.len());
+        }
     }
 
     pub(super) fn steps(&self) -> &[Step<'a>] {
@@ -75,54 +90,75 @@ impl<'a> Path<'a> {
         self.steps.is_empty()
     }
 
-    pub(super) fn pointer(&self, side: Side) -> String {
-        let mut pointer = String::with_capacity(16 * self.steps.len());
-        for step in &self.steps {
+    pub(super) fn pointer(&mut self, side: Side) -> &str {
+        self.pointers[side as usize].extend(&self.steps, |pointer, step| {
             pointer.push('/');
             match step {
-                Step::Member(name) => escape(&mut pointer, name),
-                Step::Item(item) => {
-                    let index = if side == Side::Old { item.old } else { item.new };
-                    // Writing to a String cannot fail.
-                    let _ = write!(pointer, "{index}");
-                }
+                Step::Member(name) => escape(pointer, name),
+                Step::Item(item) => index(pointer, item.index(side)),
             }
-        }
-        pointer
+        })
     }
 
-    pub(super) fn field(&self, side: Side) -> String {
-        let mut field = String::with_capacity(16 * self.steps.len());
-        for step in &self.steps {
-            match step {
-                Step::Member(name) if is_plain(name) => {
-                    if !field.is_empty() {
-                        field.push('.');
-                    }
-                    field.push_str(name);
+    pub(super) fn field(&mut self, side: Side) -> &str {
+        self.fields[side as usize].extend(&self.steps, |field, step| match step {
+            Step::Member(name) if is_plain(name) => {
+                if !field.is_empty() {
+                    field.push('.');
                 }
-                Step::Member(name) => {
-                    field.push('[');
-                    quote(&mut field, name);
-                    field.push(']');
-                }
-                Step::Item(item) => {
-                    field.push('[');
-                    if !item.label(&mut field) {
-                        let index = if side == Side::Old { item.old } else { item.new };
-                        let _ = write!(field, "{index}");
-                    }
-                    field.push(']');
-                }
+                field.push_str(name);
             }
+            Step::Member(name) => {
+                field.push('[');
+                quote(field, name);
+                field.push(']');
+            }
+            Step::Item(item) => {
+                field.push('[');
+                if !item.label(field) {
+                    index(field, item.index(side));
+                }
+                field.push(']');
+            }
+        })
+    }
+}
+
+impl Text {
+    fn cut(&mut self, steps: usize) {
+        if self.ends.len() > steps {
+            self.ends.truncate(steps);
+            self.text.truncate(self.ends.last().copied().unwrap_or(0));
         }
-        field
+    }
+
+    fn extend<'a>(&mut self, steps: &[Step<'a>], mut write: impl FnMut(&mut String, &Step<'a>)) -> &str {
+        for step in &steps[self.ends.len()..] {
+            write(&mut self.text, step);
+            self.ends.push(self.text.len());
+        }
+        &self.text
     }
 }
 
 impl Item<'_> {
+    fn index(&self, side: Side) -> usize {
+        match side {
+            Side::Old => self.old,
+            Side::New => self.new,
+        }
+    }
+
     /// Writes the item's key values; false, and nothing written, when it has none.
     fn label(&self, out: &mut String) -> bool {
+        // By far the most lists have one key with plain values.
+        if self.key.len() == 1
+            && let Some(Value::String(text)) = self.key.names().next().and_then(|name| self.value.get(name))
+            && is_bare(text)
+        {
+            out.push_str(text);
+            return true;
+        }
         let parts: Vec<(&str, String, bool)> = self
             .key
             .names()
@@ -162,6 +198,11 @@ impl Item<'_> {
         }
         true
     }
+}
+
+fn index(out: &mut String, index: usize) {
+    // Writing to a String cannot fail.
+    let _ = write!(out, "{index}");
 }
 
 /// One token of a JSON pointer.

@@ -36,6 +36,10 @@ impl Count {
         match value {
             Value::Null | Value::Bool(true) => self.bytes += 4,
             Value::Bool(false) => self.bytes += 5,
+            Value::Number(number) if number.is_u64() => {
+                let digits = number.as_u64().and_then(u64::checked_ilog10).unwrap_or(0) as usize + 1;
+                self.bytes += digits;
+            }
             Value::Number(number) => {
                 // Counting cannot fail.
                 let _ = write!(self, "{number}");
@@ -82,7 +86,7 @@ mod tests {
     fn the_length_is_that_of_the_text() {
         for value in [
             json!(null),
-            json!([true, false, -1, 0.5, 1e300, 12_345_678_901_u64]),
+            json!([true, false, 0, 9, 10, -1, 0.5, 1e300, 12_345_678_901_u64, u64::MAX]),
             json!({"a": {}, "b\"\\\n\u{1}\u{7f}é": [[], "x\ty"]}),
         ] {
             assert_eq!(of_value(&value, usize::MAX), value.to_string().len(), "{value}");

@@ -1,5 +1,7 @@
 //! The walk over both documents, and what it leaves behind.
 
+use std::rc::Rc;
+
 use json_patch::{
     AddOperation, MoveOperation, Patch, PatchOperation, RemoveOperation, ReplaceOperation, jsonptr::PointerBuf,
 };
@@ -15,8 +17,9 @@ pub(super) fn walk(old: &Value, new: &Value, keys: &Keys) -> Diff {
     let mut walk =
         Walk { keys, path: Path::default(), patch: Ops::default(), inverse: Ops::default(), changes: Vec::new() };
     walk.value(old, new);
-    walk.inverse.ops.reverse();
-    Diff { patch: Patch(walk.patch.ops), inverse: Patch(walk.inverse.ops), changes: walk.changes }
+    let patch = walk.patch.ops.into_iter().map(Draft::operation).collect();
+    let inverse = walk.inverse.ops.into_iter().rev().map(Draft::operation).collect();
+    Diff { patch: Patch(patch), inverse: Patch(inverse), changes: walk.changes }
 }
 
 /// Every operation goes to both patches at once, and the inverse is turned round at the end: its operations undo those
@@ -28,16 +31,41 @@ pub(super) fn walk(old: &Value, new: &Value, keys: &Keys) -> Diff {
 pub(super) struct Walk<'a> {
     pub(super) keys: &'a Keys,
     pub(super) path: Path<'a>,
-    patch: Ops,
-    inverse: Ops,
+    patch: Ops<'a>,
+    inverse: Ops<'a>,
     pub(super) changes: Vec<Change>,
 }
 
 /// Operations, and their length as JSON text.
 #[derive(Default)]
-struct Ops {
-    ops: Vec<PatchOperation>,
+struct Ops<'a> {
+    ops: Vec<Draft<'a>>,
     bytes: usize,
+}
+
+/// An operation that may yet be dropped for a shorter one, so it owns nothing. Both patches share its paths.
+enum Draft<'a> {
+    Add(Rc<str>, &'a Value),
+    Remove(Rc<str>),
+    Replace(Rc<str>, &'a Value),
+    Move(Rc<str>, Rc<str>),
+}
+
+impl Draft<'_> {
+    fn operation(self) -> PatchOperation {
+        // Path makes nothing else.
+        let pointer = |path: &str| PointerBuf::parse(path).expect("tokens that begin with a slash and are escaped");
+        match self {
+            Self::Add(path, value) => PatchOperation::Add(AddOperation { path: pointer(&path), value: value.clone() }),
+            Self::Remove(path) => PatchOperation::Remove(RemoveOperation { path: pointer(&path) }),
+            Self::Replace(path, value) => {
+                PatchOperation::Replace(ReplaceOperation { path: pointer(&path), value: value.clone() })
+            }
+            Self::Move(from, path) => {
+                PatchOperation::Move(MoveOperation { from: pointer(&from), path: pointer(&path) })
+            }
+        }
+    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -113,36 +141,36 @@ impl<'a> Walk<'a> {
         self.path.pop();
     }
 
-    fn add(&mut self, value: &Value) {
-        let path = pointer(self.path.pointer(Side::New));
+    fn add(&mut self, value: &'a Value) {
+        let path = self.path.pointer(Side::New).into();
         self.insert(path, value);
         self.added(value);
     }
 
-    fn remove(&mut self, value: &Value) {
-        let path = pointer(self.path.pointer(Side::New));
+    fn remove(&mut self, value: &'a Value) {
+        let path = self.path.pointer(Side::New).into();
         self.take_out(path, value);
         self.removed(value);
     }
 
-    fn replace(&mut self, old: &Value, new: &Value) {
-        let path = pointer(self.path.pointer(Side::New));
+    fn replace(&mut self, old: &'a Value, new: &'a Value) {
+        let path: Rc<str> = self.path.pointer(Side::New).into();
         self.inverse.replace(path.clone(), old);
         self.patch.replace(path, new);
         self.replaced(old, new);
     }
 
-    pub(super) fn insert(&mut self, path: PointerBuf, value: &Value) {
+    pub(super) fn insert(&mut self, path: Rc<str>, value: &'a Value) {
         self.inverse.remove(path.clone());
         self.patch.add(path, value);
     }
 
-    pub(super) fn take_out(&mut self, path: PointerBuf, value: &Value) {
+    pub(super) fn take_out(&mut self, path: Rc<str>, value: &'a Value) {
         self.inverse.add(path.clone(), value);
         self.patch.remove(path);
     }
 
-    pub(super) fn relocate(&mut self, from: PointerBuf, to: PointerBuf) {
+    pub(super) fn relocate(&mut self, from: Rc<str>, to: Rc<str>) {
         self.inverse.relocate(to.clone(), from.clone());
         self.patch.relocate(from, to);
     }
@@ -173,7 +201,7 @@ impl<'a> Walk<'a> {
     }
 
     fn change(&mut self, op: Op, side: Side, from: Option<Value>, to: Option<Value>) {
-        let (path, field) = (self.path.pointer(side), self.path.field(side));
+        let (path, field) = (self.path.pointer(side).to_owned(), self.path.field(side).to_owned());
         self.changes.push(Change { op, path, field, from, to, lines: None });
     }
 
@@ -182,59 +210,62 @@ impl<'a> Walk<'a> {
     }
 
     /// Whether the patch got just one operation since then, on the place where the walk is.
-    pub(super) fn is_one_replace(&self, since: Mark) -> bool {
+    pub(super) fn is_one_replace(&mut self, since: Mark) -> bool {
         match &self.patch.ops[since.patch.ops..] {
-            [PatchOperation::Replace(op)] => op.path.as_str() == self.path.pointer(Side::New),
+            [Draft::Replace(path, _)] => **path == *self.path.pointer(Side::New),
             _ => false,
         }
     }
 
     /// Replaces the container where the walk is by its new value, if that is shorter than what was done inside it.
-    fn shorten(&mut self, since: Mark, old: &Value, new: &Value) {
+    fn shorten(&mut self, since: Mark, old: &'a Value, new: &'a Value) {
         if self.path.is_root() || self.patch.mark() == since.patch {
             return;
         }
-        self.patch.shorten(since.patch, new, &self.path);
-        self.inverse.shorten(since.inverse, old, &self.path);
+        self.patch.shorten(since.patch, new, &mut self.path);
+        self.inverse.shorten(since.inverse, old, &mut self.path);
     }
 }
 
-impl Ops {
+impl<'a> Ops<'a> {
     fn mark(&self) -> OpsMark {
         OpsMark { ops: self.ops.len(), bytes: self.bytes }
     }
 
-    fn add(&mut self, path: PointerBuf, value: &Value) {
-        self.bytes += r#"{"op":"add","path":,"value":},"#.len() + size::of_str(path.as_str()) + full_size(value);
-        self.ops.push(PatchOperation::Add(AddOperation { path, value: value.clone() }));
+    fn add(&mut self, path: Rc<str>, value: &'a Value) {
+        self.bytes += r#"{"op":"add","path":,"value":},"#.len() + size::of_str(&path) + full_size(value);
+        self.ops.push(Draft::Add(path, value));
     }
 
-    fn remove(&mut self, path: PointerBuf) {
-        self.bytes += r#"{"op":"remove","path":},"#.len() + size::of_str(path.as_str());
-        self.ops.push(PatchOperation::Remove(RemoveOperation { path }));
+    fn remove(&mut self, path: Rc<str>) {
+        self.bytes += r#"{"op":"remove","path":},"#.len() + size::of_str(&path);
+        self.ops.push(Draft::Remove(path));
     }
 
-    fn replace(&mut self, path: PointerBuf, value: &Value) {
-        self.bytes += REPLACE + size::of_str(path.as_str()) + full_size(value);
-        self.ops.push(PatchOperation::Replace(ReplaceOperation { path, value: value.clone() }));
+    fn replace(&mut self, path: Rc<str>, value: &'a Value) {
+        self.bytes += REPLACE + size::of_str(&path) + full_size(value);
+        self.ops.push(Draft::Replace(path, value));
     }
 
-    fn relocate(&mut self, from: PointerBuf, path: PointerBuf) {
-        self.bytes += r#"{"op":"move","from":,"path":},"#.len();
-        self.bytes += size::of_str(from.as_str()) + size::of_str(path.as_str());
-        self.ops.push(PatchOperation::Move(MoveOperation { from, path }));
+    fn relocate(&mut self, from: Rc<str>, path: Rc<str>) {
+        self.bytes += r#"{"op":"move","from":,"path":},"#.len() + size::of_str(&from) + size::of_str(&path);
+        self.ops.push(Draft::Move(from, path));
     }
 
-    fn shorten(&mut self, since: OpsMark, value: &Value, path: &Path<'_>) {
+    fn shorten(&mut self, since: OpsMark, value: &'a Value, path: &mut Path<'_>) {
+        // The container of one replaced value is longer than that value.
+        if let [Draft::Replace(..)] = &self.ops[since.ops..] {
+            return;
+        }
         let limit = (self.bytes - since.bytes).saturating_sub(REPLACE + 2);
         if size::of_value(value, limit) >= limit {
             return;
         }
         let path = path.pointer(Side::New);
-        if REPLACE + size::of_str(&path) + full_size(value) < self.bytes - since.bytes {
+        if REPLACE + size::of_str(path) + full_size(value) < self.bytes - since.bytes {
             self.ops.truncate(since.ops);
             self.bytes = since.bytes;
-            self.replace(pointer(path), value);
+            self.replace(path.into(), value);
         }
     }
 }
@@ -243,9 +274,4 @@ const REPLACE: usize = r#"{"op":"replace","path":,"value":},"#.len();
 
 fn full_size(value: &Value) -> usize {
     size::of_value(value, usize::MAX)
-}
-
-/// A pointer that [`Path`] made.
-pub(super) fn pointer(text: String) -> PointerBuf {
-    PointerBuf::parse(text).expect("every token begins with a slash and is escaped")
 }

@@ -130,8 +130,7 @@ impl Teller {
             let Some(last) = page.last() else { break };
             let known = |seq: &i64| self.groups.values().any(|group| group.seqs.contains(seq));
             let rewound = page.first().is_some_and(|row| row.seq <= self.newest_pending());
-            let seqs: Vec<i64> =
-                page.iter().map(|row| row.seq).filter(|seq| !rewound || !known(seq)).collect();
+            let seqs: Vec<i64> = page.iter().map(|row| row.seq).filter(|seq| !rewound || !known(seq)).collect();
             self.after = last.seq;
             for (seq, event) in seqs.iter().zip(self.seat.events(seqs.clone()).await?) {
                 match event {
@@ -155,7 +154,8 @@ impl Teller {
         let key = rollup::key(event);
         let time = event.time.as_millisecond();
         if !self.groups.contains_key(&key) {
-            let (message, story) = self.open_message(&key).await?.map_or((None, Story::default()), |(m, s)| (Some(m), s));
+            let (message, story) =
+                self.open_message(&key).await?.map_or((None, Story::default()), |(m, s)| (Some(m), s));
             let group = Group {
                 seqs: Vec::new(),
                 story,
@@ -192,7 +192,9 @@ impl Teller {
             .read(move |reader| {
                 reader
                     .connection()
-                    .prepare_cached("SELECT channel, ts, opened, story FROM chat_messages WHERE sink = ?1 AND owner = ?2")?
+                    .prepare_cached(
+                        "SELECT channel, ts, opened, story FROM chat_messages WHERE sink = ?1 AND owner = ?2",
+                    )?
                     .query_row(params![sink, owner], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?)))
                     .optional()
             })

@@ -31,24 +31,21 @@ pub fn list(
              FROM dead_letters d JOIN sinks s ON s.id = d.sink LEFT JOIN events e ON e.seq = d.seq
              WHERE d.id < ?1 AND (?2 IS NULL OR s.name = ?2) ORDER BY d.id DESC LIMIT ?3",
         )?
-        .query_map(
-            params![before.unwrap_or(i64::MAX), sink, i64::try_from(limit).unwrap_or(i64::MAX)],
-            |row| {
-                let text = |column: usize| row.get::<_, String>(column);
-                let namespace = text(9)?;
-                let slash = if namespace.is_empty() { "" } else { "/" };
-                Ok(Letter {
-                    id: row.get(0)?,
-                    sink: text(1)?,
-                    time: jiff::Timestamp::from_millisecond(row.get(2)?).unwrap_or_default(),
-                    attempts: row.get(3)?,
-                    reason: text(4)?,
-                    again: row.get::<_, i64>(5)? != 0,
-                    event: text(6)?,
-                    about: format!("{} {namespace}{slash}{} {}: {}", text(8)?, text(10)?, text(7)?, text(11)?),
-                })
-            },
-        )?
+        .query_map(params![before.unwrap_or(i64::MAX), sink, i64::try_from(limit).unwrap_or(i64::MAX)], |row| {
+            let text = |column: usize| row.get::<_, String>(column);
+            let namespace = text(9)?;
+            let slash = if namespace.is_empty() { "" } else { "/" };
+            Ok(Letter {
+                id: row.get(0)?,
+                sink: text(1)?,
+                time: jiff::Timestamp::from_millisecond(row.get(2)?).unwrap_or_default(),
+                attempts: row.get(3)?,
+                reason: text(4)?,
+                again: row.get::<_, i64>(5)? != 0,
+                event: text(6)?,
+                about: format!("{} {namespace}{slash}{} {}: {}", text(8)?, text(10)?, text(7)?, text(11)?),
+            })
+        })?
         .collect()
 }
 

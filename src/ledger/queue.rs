@@ -5,6 +5,9 @@
 //! up one place in the window, however much waits behind it in the file: what is passed over is looked up again when
 //! its turn comes.
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 
 /// Deliveries in memory at a time.
@@ -24,8 +27,9 @@ pub struct Row {
     pub next_at: i64,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Queue {
+    window: usize,
     /// Everything in memory, acknowledged or not.
     rows: HashMap<i64, Row>,
     /// May be sent, in order. Of an object that is not in `busy`.
@@ -54,7 +58,21 @@ struct Busy {
 
 impl Queue {
     pub fn new() -> Self {
-        Self { more: true, ..Self::default() }
+        Self::with_window(WINDOW)
+    }
+
+    fn with_window(window: usize) -> Self {
+        Self {
+            window,
+            rows: HashMap::new(),
+            ready: VecDeque::new(),
+            retries: BTreeSet::new(),
+            busy: HashMap::new(),
+            done: HashSet::new(),
+            alone: HashSet::new(),
+            after: 0,
+            more: true,
+        }
     }
 
     /// There may be new rows.
@@ -70,8 +88,8 @@ impl Queue {
 
     /// The page to read next: after which row, and how many.
     pub fn wants(&self) -> Option<(i64, usize)> {
-        let room = WINDOW.saturating_sub(self.rows.len());
-        (self.more && room >= WINDOW / 4 && self.ready.len() < WINDOW / 2).then_some((self.after, room))
+        let room = self.window.saturating_sub(self.rows.len());
+        (self.more && room >= self.window / 4 && self.ready.len() < self.window / 2).then_some((self.after, room))
     }
 
     /// Takes in the page that [`Queue::wants`] asked for. A page that was asked for before a rewind is ignored.
@@ -86,11 +104,11 @@ impl Queue {
                 continue;
             }
             if let Some(busy) = self.busy.get_mut(&row.object) {
-                if busy.retrying || busy.skipped.is_some() || busy.held.len() >= HELD {
-                    busy.skipped.get_or_insert(row.seq);
-                } else {
+                if busy.has_room() {
                     busy.held.push_back(row.seq);
                     self.rows.insert(row.seq, *row);
+                } else {
+                    busy.skip(row.seq);
                 }
                 continue;
             }
@@ -138,32 +156,28 @@ impl Queue {
             }
             self.ready.pop_front();
             let Some(row) = self.rows.get(&seq).copied() else { continue };
-            match self.busy.get_mut(&row.object) {
-                Some(busy) if !taken.contains(&row.object) => self.rows_behind(seq, row.object, busy_room(busy)),
-                busy => {
-                    match busy {
-                        Some(busy) => busy.on_the_way += 1,
-                        None => drop(self.busy.insert(row.object, Busy { on_the_way: 1, ..Busy::default() })),
-                    }
-                    taken.insert(row.object);
-                    batch.push(row);
-                    if self.alone.contains(&seq) {
-                        break;
-                    }
-                }
+            if self.busy.contains_key(&row.object) && !taken.contains(&row.object) {
+                self.hold(row);
+                continue;
+            }
+            self.busy.entry(row.object).or_default().on_the_way += 1;
+            taken.insert(row.object);
+            batch.push(row);
+            if self.alone.contains(&seq) {
+                break;
             }
         }
         batch
     }
 
-    /// Puts a row behind the one of its object that is on its way.
-    fn rows_behind(&mut self, seq: i64, object: i64, room: bool) {
-        let Some(busy) = self.busy.get_mut(&object) else { return };
-        if room {
-            busy.held.push_back(seq);
+    /// Puts a row that is in memory behind the one of its object that is on its way, or out of memory again.
+    fn hold(&mut self, row: Row) {
+        let Some(busy) = self.busy.get_mut(&row.object) else { return };
+        if busy.has_room() {
+            busy.held.push_back(row.seq);
         } else {
-            busy.skipped = Some(busy.skipped.map_or(seq, |first| first.min(seq)));
-            self.rows.remove(&seq);
+            busy.skip(row.seq);
+            self.rows.remove(&row.seq);
         }
     }
 
@@ -189,11 +203,11 @@ impl Queue {
                 busy.retrying = true;
                 self.retries.insert((at, *seq));
                 for behind in std::mem::take(&mut busy.held) {
-                    busy.skipped = Some(busy.skipped.map_or(behind, |first| first.min(behind)));
+                    busy.skip(behind);
                     self.rows.remove(&behind);
                 }
             } else {
-                busy.skipped = Some(busy.skipped.map_or(*seq, |first| first.min(*seq)));
+                busy.skip(*seq);
                 self.rows.remove(seq);
                 self.alone.remove(seq);
             }
@@ -279,6 +293,18 @@ impl Queue {
     }
 }
 
-fn busy_room(busy: &Busy) -> bool {
-    !busy.retrying && busy.skipped.is_none() && busy.held.len() < HELD
+impl Default for Queue {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Busy {
+    fn has_room(&self) -> bool {
+        !self.retrying && self.skipped.is_none() && self.held.len() < HELD
+    }
+
+    fn skip(&mut self, seq: i64) {
+        self.skipped = Some(self.skipped.map_or(seq, |first| first.min(seq)));
+    }
 }

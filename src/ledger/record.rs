@@ -5,7 +5,7 @@ use std::{
     sync::{Arc, atomic::Ordering::Relaxed},
 };
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use super::{Shared, rows, worker::Wake};
 use crate::{
@@ -72,7 +72,7 @@ impl Journal for Recorder {
                 (build(What::Deleted { old: state(last, &value), version: &last.meta().version }), None)
             }
             Delta::Updated { old, new } => {
-                let (before, after) = changed_sections(old, new)?;
+                let (before, after) = changed_sections(old, new);
                 let keys = plan.keys.as_ref().map_or_else(|| Arc::new(Keys::default()), |keys| keys(&feed.resource));
                 let mut found = diff::diff(&before, &after, &keys);
                 if found.patch.0.is_empty() {
@@ -178,31 +178,10 @@ fn state<'a>(document: &'a Document, value: &'a Value) -> State<'a> {
 }
 
 /// Both documents with only the sections that differ.
-fn changed_sections(old: &Document, new: &Document) -> Result<(Value, Value), rusqlite::Error> {
-    let (mut before, mut after) = (Map::new(), Map::new());
-    for part in [Part::Metadata, Part::Body, Part::Status] {
-        if old.section(part).hash != new.section(part).hash {
-            put(&mut before, part, &old.section(part).json)?;
-            put(&mut after, part, &new.section(part).json)?;
-        }
-    }
-    Ok((before.into(), after.into()))
-}
-
-fn put(into: &mut Map<String, Value>, part: Part, json: &[u8]) -> Result<(), rusqlite::Error> {
-    if json.is_empty() {
-        return Ok(());
-    }
-    let value: Value = serde_json::from_slice(json).map_err(|error| {
-        rusqlite::Error::FromSqlConversionFailure(0, rusqlite::types::Type::Blob, Box::new(error))
-    })?;
-    match (part, value) {
-        (Part::Metadata, value) => drop(into.insert("metadata".into(), value)),
-        (Part::Status, value) => drop(into.insert("status".into(), value)),
-        (Part::Body, Value::Object(fields)) => into.extend(fields),
-        (Part::Body, _) => {}
-    }
-    Ok(())
+fn changed_sections(old: &Document, new: &Document) -> (Value, Value) {
+    let differ = |part: &Part| old.section(*part).hash != new.section(*part).hash;
+    let parts: Vec<Part> = Part::ALL.into_iter().filter(differ).collect();
+    (old.partial(&parts), new.partial(&parts))
 }
 
 /// Owners, from the objects that the store holds within this transaction.

@@ -86,7 +86,12 @@ fn words<'a>(words: impl Iterator<Item = &'a str>) -> String {
     text
 }
 
-pub(super) fn insert_delivery(connection: &Connection, sink: i64, seq: i64, object: i64) -> Result<(), rusqlite::Error> {
+pub(super) fn insert_delivery(
+    connection: &Connection,
+    sink: i64,
+    seq: i64,
+    object: i64,
+) -> Result<(), rusqlite::Error> {
     connection
         .prepare_cached("INSERT INTO deliveries (sink, seq, object) VALUES (?1, ?2, ?3)")?
         .execute(params![sink, seq, object])?;

@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-pub use self::card::{Card, digest};
+pub use self::card::{Card, Digest};
 use self::flap::Flaps;
 use super::{describe, format::object_name};
 use crate::event::{Class, Event, Kind};
@@ -117,11 +117,7 @@ impl Story {
 
     fn add_child(&mut self, event: &Event) {
         let tally = self.children.entry(event.resource.kind.clone()).or_default();
-        match event.kind {
-            Kind::Created => tally.created += 1,
-            Kind::Updated => tally.updated += 1,
-            Kind::Deleted => tally.deleted += 1,
-        }
+        tally.add(event.kind);
         if tally.names.len() < NAMES {
             tally.names.insert(event.resource.name.clone());
         }

@@ -104,10 +104,7 @@ fn a_port_matches_by_both_of_its_keys_and_a_default_protocol_may_be_missing() {
     let web = json!({"f:spec": {"f:ports": {"k:{\"port\":80,\"protocol\":\"TCP\"}": {"f:port": {}}}}});
     let entries =
         [entry("tcp", "Update", "", T2, tcp), entry("udp", "Update", "", T2, udp), entry("web", "Update", "", T2, web)];
-    assert_eq!(
-        who(&[], &entries, &[change(Op::Replace, "/spec/ports/1/nodePort")], &Value::Null, &new),
-        ["udp Update"]
-    );
+    assert_eq!(who(&[], &entries, &[change(Op::Replace, "/spec/ports/1/port")], &Value::Null, &new), ["udp Update"]);
     assert_eq!(who(&[], &entries, &[change(Op::Replace, "/spec/ports/0/port")], &Value::Null, &new), ["web Update"]);
 }
 

@@ -8,7 +8,10 @@ pub(in crate::event) const VALUE: usize = 60;
 /// How much of what is equal stays around a difference that had to be cut.
 const AROUND: usize = 12;
 
-/// What redaction leaves of a secret: `hmac:` and 12 hex digits.
+/// `hmac:` and 12 hex digits.
+const HASH: usize = 17;
+
+/// What redaction leaves of a secret.
 pub(in crate::event) fn is_hash(text: &str) -> bool {
     text.strip_prefix("hmac:").is_some_and(|hex| hex.len() == 12 && hex.bytes().all(|b| b.is_ascii_hexdigit()))
 }
@@ -16,11 +19,27 @@ pub(in crate::event) fn is_hash(text: &str) -> bool {
 /// Whether the value is a redacted one, or holds one.
 pub(in crate::event) fn is_hidden(value: &Value) -> bool {
     match value {
-        Value::String(text) => text.match_indices("hmac:").any(|(at, _)| text.get(at..at + 17).is_some_and(is_hash)),
+        Value::String(text) => hashes(text).next().is_some(),
         Value::Array(items) => items.iter().any(is_hidden),
         Value::Object(fields) => fields.values().any(is_hidden),
         _ => false,
     }
+}
+
+/// Where in a text redacted parts begin; each is [`HASH`] bytes long.
+fn hashes(text: &str) -> impl Iterator<Item = usize> {
+    text.match_indices("hmac:").map(|(at, _)| at).filter(|at| text.get(*at..at + HASH).is_some_and(is_hash))
+}
+
+/// The text with `(hidden)` in place of what was redacted.
+pub(in crate::event) fn hide(text: &str) -> std::borrow::Cow<'_, str> {
+    let (mut shown, mut end) = (String::new(), 0);
+    for at in hashes(text) {
+        shown.push_str(&text[end..at]);
+        shown.push_str("(hidden)");
+        end = at + HASH;
+    }
+    if end == 0 { text.into() } else { (shown + &text[end..]).into() }
 }
 
 /// Cut to so many characters, with an ellipsis.
@@ -70,9 +89,8 @@ pub(in crate::event) fn one_line(text: &str) -> String {
 /// The whole value on one line, as YAML in flow style would have it.
 pub(in crate::event) fn whole(value: &Value) -> String {
     match value {
-        Value::String(text) if is_hash(text) => "(hidden)".to_owned(),
         Value::String(text) if text.is_empty() => "\"\"".to_owned(),
-        Value::String(text) => one_line(text),
+        Value::String(text) => one_line(&hide(text)),
         Value::Array(items) => format!("[{}]", items.iter().map(whole).collect::<Vec<_>>().join(", ")),
         Value::Object(fields) => {
             let fields = fields.iter().map(|(key, value)| format!("{}: {}", one_line(key), whole(value)));
@@ -118,13 +136,10 @@ pub(in crate::event) fn pair(from: &Value, to: &Value, limit: usize) -> (String,
     (window(&old), window(&new))
 }
 
-/// `nginx:1.25 -> nginx:1.27`; `None` when there is something redacted in it.
+/// `nginx:1.25 -> nginx:1.27`; `None` when all that differs was redacted.
 pub(in crate::event) fn arrow(from: &Value, to: &Value) -> Option<String> {
-    if is_hidden(from) || is_hidden(to) {
-        return None;
-    }
     let (from, to) = pair(from, to, VALUE);
-    Some(format!("{from} -> {to}"))
+    (from != to).then(|| format!("{from} -> {to}"))
 }
 
 /// `{what} 3 -> 5`, `{what} set to 5`, `{what} removed (was 3)`, `{what} changed` when the values are hidden.
@@ -134,7 +149,7 @@ pub(in crate::event) fn change(what: &str, from: &Value, to: &Value) -> String {
             Some(arrow) => format!("{what} {arrow}"),
             None => format!("{what} changed (hidden)"),
         },
-        (true, false) if is_hidden(to) => format!("{what} set (hidden)"),
+        (true, false) if is_hidden(to) && to.is_string() => format!("{what} set (hidden)"),
         (true, false) => format!("{what} set to {}", value(to)),
         (false, true) if is_hidden(from) => format!("{what} removed"),
         (false, true) => format!("{what} removed (was {})", value(from)),

@@ -1,9 +1,11 @@
 //! What a message shows: plain text in named places, cut to sizes that every chat can take. The sink escapes it.
 
+use std::collections::{BTreeMap, HashSet};
+
 use super::{Story, Tally};
 use crate::{
     event::{Event, Kind},
-    sink::describe::{self, cut, plural},
+    sink::describe::{cut, plural},
 };
 
 /// Characters; far below what any chat takes, for the sake of whoever reads it.
@@ -100,6 +102,14 @@ impl Story {
 }
 
 impl Tally {
+    pub(super) fn add(&mut self, kind: Kind) {
+        match kind {
+            Kind::Created => self.created += 1,
+            Kind::Updated => self.updated += 1,
+            Kind::Deleted => self.deleted += 1,
+        }
+    }
+
     /// `ReplicaSet: 1 created, 2 updated (web-6d4cf56db6)`
     fn text(&self, kind: &str) -> String {
         let parts: Vec<String> = [(self.created, "created"), (self.updated, "updated"), (self.deleted, "deleted")]
@@ -124,51 +134,62 @@ fn span(seconds: i64) -> String {
 }
 
 /// More than anyone could read, or the chat would take, as one message with counts.
-pub fn digest<'a>(events: impl IntoIterator<Item = &'a Event>) -> Card {
-    let mut kinds: std::collections::BTreeMap<&str, Tally> = std::collections::BTreeMap::new();
-    let (mut n, mut last) = (0, None);
-    let mut owners = std::collections::BTreeSet::new();
-    let mut first: Option<jiff::Timestamp> = None;
-    for event in events {
-        n += 1;
-        owners.insert(super::key(event));
-        first = Some(first.map_or(event.time, |first| first.min(event.time)));
-        last = Some(last.map_or(event, |last: &Event| if event.time > last.time { event } else { last }));
-        let tally = kinds.entry(event.resource.kind.as_str()).or_default();
-        match event.kind {
-            Kind::Created => tally.created += 1,
-            Kind::Updated => tally.updated += 1,
-            Kind::Deleted => tally.deleted += 1,
-        }
+#[derive(Clone, Debug, Default)]
+pub struct Digest {
+    kinds: BTreeMap<String, Tally>,
+    owners: HashSet<u64>,
+    changes: usize,
+    first: Option<jiff::Timestamp>,
+    last: Option<jiff::Timestamp>,
+    cluster: String,
+    event: Option<String>,
+}
+
+/// Kinds that a digest names.
+const KINDS: usize = 10;
+
+impl Digest {
+    pub fn add(&mut self, event: &Event) {
+        self.changes += 1;
+        self.owners.insert(xxhash_rust::xxh3::xxh3_64(super::key(event).as_bytes()));
+        self.first = Some(self.first.map_or(event.time, |first| first.min(event.time)));
+        self.last = Some(self.last.map_or(event.time, |last| last.max(event.time)));
+        self.cluster.clone_from(&event.cluster.name);
+        self.event = Some(event.id.clone());
+        let tally = self.kinds.entry(event.resource.kind.clone()).or_default();
+        tally.add(event.kind);
         if tally.names.len() < super::NAMES {
-            tally.names.insert(describe::cut(&super::object_name(event), 60));
+            tally.names.insert(cut(&super::object_name(event), 60));
         }
     }
-    let mut kinds: Vec<(&str, Tally)> = kinds.into_iter().collect();
-    kinds.sort_by_key(|(_, tally)| std::cmp::Reverse(tally.created + tally.updated + tally.deleted));
-    let hidden = kinds.len().saturating_sub(10);
-    let mut lines: Vec<String> = kinds.iter().take(10).map(|(kind, tally)| cut(&tally.text(kind), LINE)).collect();
-    if hidden > 0 {
-        lines.push(format!("and {hidden} more {}", plural(hidden, "kind", "kinds")));
-    }
-    let cluster = last.map_or("", |event| event.cluster.name.as_str());
-    let seconds = match (first, last) {
-        (Some(first), Some(last)) => last.time.duration_since(first).as_secs().max(0),
-        _ => 0,
-    };
-    let title = format!(
-        "~ {n} changes of {} {} in {}{}{cluster}",
-        owners.len(),
-        plural(owners.len(), "object and its parts", "objects and their parts"),
-        span(seconds),
-        if cluster.is_empty() { "" } else { ", " },
-    );
-    Card {
-        title: cut(&title, TITLE),
-        lines,
-        diff: String::new(),
-        footer: "Too many to tell one by one".into(),
-        colour: "#d99a1c".into(),
-        event: last.map(|event| event.id.clone()),
+
+    pub fn card(&self) -> Card {
+        let mut kinds: Vec<(&String, &Tally)> = self.kinds.iter().collect();
+        kinds.sort_by_key(|(_, tally)| std::cmp::Reverse(tally.created + tally.updated + tally.deleted));
+        let hidden = kinds.len().saturating_sub(KINDS);
+        let mut lines: Vec<String> =
+            kinds.iter().take(KINDS).map(|(kind, tally)| cut(&tally.text(kind), LINE)).collect();
+        if hidden > 0 {
+            lines.push(format!("and {hidden} more {}", plural(hidden, "kind", "kinds")));
+        }
+        let seconds = self.first.zip(self.last).map_or(0, |(first, last)| last.duration_since(first).as_secs().max(0));
+        let mut title = format!(
+            "~ {} changes of {} {} in {}",
+            self.changes,
+            self.owners.len(),
+            plural(self.owners.len(), "object", "objects"),
+            span(seconds),
+        );
+        if !self.cluster.is_empty() {
+            title = format!("{title}, {}", self.cluster);
+        }
+        Card {
+            title: cut(&title, TITLE),
+            lines,
+            diff: String::new(),
+            footer: "Too many to tell one by one".into(),
+            colour: "#d99a1c".into(),
+            event: self.event.clone(),
+        }
     }
 }
