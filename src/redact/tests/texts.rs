@@ -69,7 +69,7 @@ fn plain_texts_stay_as_they_are() {
 
 #[test]
 fn long_texts_take_linear_time() {
-    let megabyte = |part: &str| part.repeat((1 << 20) / part.len());
+    let long = |part: &str| part.repeat((1 << 18) / part.len());
     for part in [
         "password: \"",
         "{\"",
@@ -82,11 +82,11 @@ fn long_texts_take_linear_time() {
         "a=b;password=c;",
         "mysql ",
     ] {
-        let raw = json!({"metadata": {"name": "a"}, "data": {"note": megabyte(part)}}).to_string();
+        let raw = json!({"metadata": {"name": "a"}, "data": {"note": long(part)}}).to_string();
         let (door, kind, start) = (door(), resource("", "ConfigMap"), Instant::now());
         door.admit(&kind, raw.as_bytes()).expect("admitted");
         // Generous, for a debug build on a busy machine: a quadratic scan takes minutes.
-        assert!(start.elapsed() < Duration::from_secs(8), "{part}: {:?}", start.elapsed());
+        assert!(start.elapsed() < Duration::from_secs(5), "{part}: {:?}", start.elapsed());
     }
 }
 
