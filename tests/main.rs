@@ -7,5 +7,6 @@ mod first_run;
 #[allow(dead_code, reason = "each promise uses the part of it that it needs")]
 mod harness;
 mod left_behind;
+mod openapi_keys;
 mod receivers;
 mod rollout;
