@@ -9,5 +9,6 @@ mod first_run;
 mod harness;
 mod informers;
 mod left_behind;
+mod openapi_keys;
 mod receivers;
 mod rollout;
