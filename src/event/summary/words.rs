@@ -1,5 +1,7 @@
 //! Values as words: short, on one line, the difference in sight, nothing redacted shown as if it were a value.
 
+use std::collections::HashSet;
+
 use serde_json::Value;
 
 /// How much of one value a sentence shows.
@@ -207,10 +209,19 @@ pub(in crate::event) fn items(value: &Value) -> &[Value] {
     value.as_array().map_or(&[], Vec::as_slice)
 }
 
+/// What is in the first list and not in the second.
+pub(in crate::event) fn beyond<'a>(a: &'a [String], b: &[String]) -> Vec<&'a String> {
+    let b: HashSet<&String> = b.iter().collect();
+    a.iter().filter(|text| !b.contains(text)).collect()
+}
+
 /// The item of a list with this value under this key.
 pub(in crate::event) fn find<'a>(list: &'a Value, key: &str, want: &str) -> &'a Value {
-    items(list).iter().find(|item| item[key] == want).unwrap_or(&Value::Null)
+    items(list).iter().take(MANY).find(|item| item[key] == want).unwrap_or(&Value::Null)
 }
+
+/// Conditions, containers and the like are few; of a list that is longer the beginning is looked at.
+pub(in crate::event) const MANY: usize = 200;
 
 /// The condition of this type, in a status.
 pub(in crate::event) fn condition<'a>(status: &'a Value, kind: &str) -> &'a Value {
