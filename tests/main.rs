@@ -8,4 +8,5 @@ mod first_run;
 mod harness;
 mod left_behind;
 mod receivers;
+mod reflector;
 mod rollout;
