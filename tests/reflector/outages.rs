@@ -5,7 +5,7 @@ use std::time::Duration;
 use kubediff::cluster::{Feed, Scope, reflector::Relist};
 
 use super::mirror::{Mirror, Reading, Writing, resource};
-use crate::harness::{Cluster, Matching, Options, Proxy};
+use crate::harness::{Cluster, Options, Proxy};
 
 fn feed() -> Feed {
     let mut feed = Feed::new(resource("", "v1", "configmaps", "ConfigMap", true), Scope::Namespace("default".into()));
@@ -27,6 +27,8 @@ async fn a_killed_server_that_comes_back_is_resumed_without_a_gap() {
     cluster.kill();
     reading.until("it notices", |status| status.problem.is_some()).await;
     cluster.restart().await;
+    // A new server may know less of the past than the cursor asks for, and be listed.
+    reading.until_live().await;
     writing.change("before").await;
     writing.create("after").await;
     mirror.until_equal(&writing).await;
@@ -36,7 +38,6 @@ async fn a_killed_server_that_comes_back_is_resumed_without_a_gap() {
 
 #[tokio::test]
 async fn a_compaction_while_nobody_reads_leads_to_one_list_and_then_all_is_as_it_was() {
-    // Without a watch cache there are no streaming lists: this is the paged way as well.
     for watch_cache in [true, false] {
         let mut cluster = Cluster::start(Options { watch_cache, ..Options::default() }).await;
         let writing = Writing::new(cluster.access(), "default");
@@ -52,13 +53,11 @@ async fn a_compaction_while_nobody_reads_leads_to_one_list_and_then_all_is_as_it
         writing.delete("deleted").await;
         writing.create("made").await;
         cluster.compact().await;
-        let proxy = Proxy::start(cluster.access());
-        let reading = Reading::of(proxy.access(), feed(), &mirror).await;
+        let reading = Reading::of(cluster.access(), feed(), &mirror).await;
         mirror.until_equal(&writing).await;
         assert_eq!(reading.status().relists, [(Relist::Expired, 1)].into(), "watch cache: {watch_cache}");
         writing.change("kept").await;
         mirror.until_equal(&writing).await;
-        assert_eq!(proxy.count(&Matching::lists("configmaps")), usize::from(!watch_cache));
         reading.stop().await;
     }
 }
