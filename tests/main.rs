@@ -11,4 +11,5 @@ mod informers;
 mod left_behind;
 mod openapi_keys;
 mod receivers;
+mod reflector;
 mod rollout;
