@@ -6,9 +6,9 @@ use std::borrow::Cow;
 use super::{
     Rules,
     keys::is_credential,
+    literals::suspicious,
     mask::is_mask,
     tape::{Fate, Kind, Tape},
-    text::suspicious,
 };
 
 pub(super) const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
@@ -69,7 +69,7 @@ impl Marker<'_, '_, '_> {
                 pair.name |= self.tape.kind(value) == Kind::String && self.rules.credential(&self.tape.string(value));
             }
             "value" | "values" | "parameterValue" | "stringValue" | "defaultValue" | "Value" => {
-                pair.value = Some(value)
+                pair.value = Some(value);
             }
             "operator" | "effect" => pair.is_selector = true,
             "kind" => *secret |= self.tape.kind(value) == Kind::String && self.tape.string(value) == "Secret",
