@@ -12,6 +12,8 @@
 //! | [`redact`] | the only door into the store: nothing secret passes it, and what is noise stays outside |
 //! | [`diff`] | two documents in, an RFC 6902 patch, its inverse and readable changes out |
 //! | [`event`] | what is told about a change: who, what kind of change, in one sentence; how it looks as text |
+//! | [`ledger`] | what happened and who is still to be told: recorded with the object itself, delivered at least once |
+//! | [`sink`] | where events go: stdout, webhook, Slack |
 //!
 //! `redact`, `diff` and `event` are pure: values in, values out, no clock, no I/O. [`shutdown`] is the word that it is
 //! time to finish, for all of them.
@@ -19,5 +21,8 @@
 pub mod cluster;
 pub mod diff;
 pub mod event;
+pub mod failpoint;
+pub mod ledger;
 pub mod redact;
 pub mod shutdown;
+pub mod sink;
