@@ -4,7 +4,11 @@
 //! [`Command`] and once in [`run`]. It prints with `writeln!(io::stdout(), ...)?` and never with `println!`, which
 //! panics when the reader of a pipe goes away.
 
+mod connect;
+mod diff;
+mod resources;
 mod wait;
+mod watch;
 
 use std::{io, process::ExitCode};
 
@@ -18,6 +22,9 @@ const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (", env!("KUBEDIFF_RE
 
 const AFTER_HELP: &str = "\
 Examples:
+  kubediff watch deploy -n shop             what happens to the Deployments of a namespace
+  kubediff resources                        what is watched by default, and what is not
+  kubediff diff old.yaml new.yaml           what changed between two files; no cluster needed
   kubediff --version                        the version and the git revision that it was built from
   KUBEDIFF_LOG=debug kubediff COMMAND       say more on stderr; also per module: info,kubediff::sink=debug
   kubediff --log-format json COMMAND        log for machines
@@ -36,15 +43,24 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    /// Show what changes in a cluster, as it changes
+    Watch(watch::Args),
+    /// List what would be watched, what not, and why
+    Resources(resources::Args),
+    Diff(diff::Args),
     /// Does nothing until it is told to stop
     #[command(hide = true)]
     Wait(wait::Args),
 }
 
-async fn run(command: Command, shutdown: Shutdown) -> anyhow::Result<()> {
+async fn run(command: Command, shutdown: Shutdown) -> anyhow::Result<ExitCode> {
     match command {
-        Command::Wait(args) => wait::run(args, shutdown).await,
+        Command::Watch(args) => watch::run(args, shutdown).await?,
+        Command::Resources(args) => resources::run(args, shutdown).await?,
+        Command::Diff(args) => return diff::run(&args),
+        Command::Wait(args) => wait::run(args, shutdown).await?,
     }
+    Ok(ExitCode::SUCCESS)
 }
 
 /// An error that the user can mend by typing something else, or by editing the configuration: exit code 2.
@@ -78,7 +94,7 @@ pub(crate) fn main() -> ExitCode {
     exit_code(&result)
 }
 
-fn start(cli: Cli) -> anyhow::Result<()> {
+fn start(cli: Cli) -> anyhow::Result<ExitCode> {
     log::start(&cli.log)?;
     // The first to be asked for a TLS provider decides; every crate here is built with ring alone.
     let _ = rustls::crypto::ring::default_provider().install_default();
@@ -89,9 +105,9 @@ fn start(cli: Cli) -> anyhow::Result<()> {
     result
 }
 
-fn exit_code(result: &anyhow::Result<()>) -> ExitCode {
+fn exit_code(result: &anyhow::Result<ExitCode>) -> ExitCode {
     match result {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(code) => *code,
         Err(error) if is_closed_pipe(error) => ExitCode::SUCCESS,
         Err(error) if error.is::<Usage>() => ExitCode::from(2),
         Err(_) => ExitCode::FAILURE,

@@ -14,9 +14,12 @@
 //! | [`event`] | what is told about a change: who, what kind of change, in one sentence; how it looks as text |
 //! | [`ledger`] | what happened and who is still to be told: recorded with the object itself, delivered at least once |
 //! | [`sink`] | where events go: stdout, webhook, Slack |
+//! | [`app`] | all of them wired, in one straight function |
 //!
-//! `redact`, `diff` and `event` are pure: values in, values out, no clock, no I/O.
+//! `redact`, `diff` and `event` are pure: values in, values out, no clock, no I/O. [`shutdown`] is the word that it is
+//! time to finish, for all of them.
 
+pub mod app;
 pub mod cluster;
 pub mod diff;
 pub mod event;
