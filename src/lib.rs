@@ -12,11 +12,15 @@
 //! | [`redact`] | the only door into the store: nothing secret passes it, and what is noise stays outside |
 //! | [`diff`] | two documents in, an RFC 6902 patch, its inverse and readable changes out |
 //! | [`event`] | what is told about a change: who, what kind of change, in one sentence; how it looks as text |
+//! | [`route`] | which sinks get an event, and why |
+//! | [`config`] | the configuration: the file as typed, and the checked plan that the program runs on |
 //!
-//! `redact`, `diff` and `event` are pure: values in, values out, no clock, no I/O.
+//! `redact`, `diff`, `event` and `route` are pure: values in, values out, no clock, no I/O.
 
 pub mod cluster;
+pub mod config;
 pub mod diff;
 pub mod event;
 pub mod redact;
+pub mod route;
 pub mod shutdown;
