@@ -6,9 +6,9 @@ use std::borrow::Cow;
 use super::{
     Rules,
     keys::is_credential,
+    literals::suspicious,
     mask::is_mask,
     tape::{Fate, Kind, Tape},
-    text::suspicious,
 };
 
 pub(super) const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
@@ -69,18 +69,18 @@ impl Marker<'_, '_, '_> {
                 pair.name |= self.tape.kind(value) == Kind::String && self.rules.credential(&self.tape.string(value));
             }
             "value" | "values" | "parameterValue" | "stringValue" | "defaultValue" | "Value" => {
-                pair.value = Some(value)
+                pair.value = Some(value);
             }
             "operator" | "effect" => pair.is_selector = true,
             "kind" => *secret |= self.tape.kind(value) == Kind::String && self.tape.string(value) == "Secret",
             _ => {}
         }
-        if name.len() > 8
-            && let Some(masked) = self.rules.shape(&name)
-        {
+        // Looked at once for both questions: names are half of an object.
+        let suspicious = suspicious(&name);
+        if suspicious && let Some(masked) = self.rules.shape(&name) {
             self.tape.edit(key, masked);
         }
-        if self.rules.credential(&name) {
+        if (suspicious && is_credential(&name)) || self.rules.own_key(&name) {
             self.hide(value);
         } else if matches!(name.as_ref(), "image" | "imageID") && self.tape.kind(value) == Kind::String {
             // `auth:1.2` is an image and assigns nothing.
@@ -203,26 +203,10 @@ impl Marker<'_, '_, '_> {
 }
 
 /// Names by which an object calls the thing itself: `password: {value: x}`.
+#[rustfmt::skip]
 const VALUES: &[&str] = &[
-    "value",
-    "values",
-    "plain",
-    "plaintext",
-    "plainText",
-    "inline",
-    "inlineString",
-    "literal",
-    "raw",
-    "text",
-    "content",
-    "data",
-    "string",
-    "stringValue",
-    "default",
-    "current",
-    "previous",
-    "new",
-    "old",
+    "value", "values", "plain", "plaintext", "plainText", "inline", "inlineString", "literal", "raw", "text",
+    "content", "data", "string", "stringValue", "default", "current", "previous", "new", "old",
 ];
 
 /// `{name: DB_PASSWORD, value: x}`, in any order.
@@ -256,22 +240,19 @@ fn flag_of(rules: &Rules, argument: &str) -> Flag {
 impl Rules {
     /// Whether this is the name of a credential, by the built-in words or by a pattern of the user's.
     pub(super) fn credential(&self, name: &str) -> bool {
-        (name.len() >= 3 && suspicious(name) && is_credential(name)) || self.own_key(name)
+        (suspicious(name) && is_credential(name)) || self.own_key(name)
     }
 
-    /// Masks the whole of a text under the name of a credential. Not what is empty, a switch, a mask already, or the
-    /// name of a variable that is put in its place later.
+    /// Masks the whole of a text under the name of a credential.
     pub(super) fn whole(&self, text: &str) -> Option<String> {
-        let trimmed = text.trim();
-        if trimmed.is_empty()
-            || is_mask(trimmed)
-            || matches!(trimmed, "true" | "false" | "null")
-            || is_variable(trimmed)
-        {
-            return None;
-        }
-        Some(self.mask.of(text.as_bytes()))
+        if says_nothing(text) { None } else { Some(self.mask.of(text.as_bytes())) }
     }
+}
+
+/// What is no secret under the name of one: nothing, a switch, a mask, or a variable that is put in its place later.
+pub(super) fn says_nothing(text: &str) -> bool {
+    let text = text.trim();
+    text.is_empty() || is_mask(text) || matches!(text, "true" | "false" | "null") || is_variable(text)
 }
 
 /// `$(NAME)` and `${NAME}`.

@@ -133,22 +133,20 @@ impl Rig {
 
     /// The oracle: what is stored of every feed is what a fresh list has, document by document.
     pub async fn equals_a_fresh_list(&self, access: &Access) {
-        self.equals_a_fresh_list_but(access, &[]).await;
-    }
-
-    pub async fn equals_a_fresh_list_but(&self, access: &Access, except: &[&str]) {
         for informer in self.factory.informers().into_iter().filter(Informer::has_synced) {
             let path = informer.feed().resource.path(&informer.feed().scope);
             poll(PATIENCE, &format!("the store equals a fresh list of {path}"), async || {
                 let answer = access.get(&path).send().await.ok()?.text().await.ok()?;
                 let list: Value = serde_json::from_str(&answer).ok()?;
                 let resource = &informer.feed().resource;
-                let fresh: BTreeMap<String, Value> = list["items"].as_array()?.iter().filter_map(|item| self.document(resource, item)).collect();
+                let fresh: BTreeMap<String, Value> =
+                    list["items"].as_array()?.iter().filter_map(|item| self.document(resource, item)).collect();
                 let mut stored = BTreeMap::new();
                 let mut lister = informer.lister().await.ok()?;
-                lister.for_each(|d| drop(stored.insert(format!("{}/{}", d.meta().namespace, d.meta().name), d.value()))).ok()?;
-                let same = |name: &String| except.iter().any(|except| name.ends_with(except)) || fresh.get(name) == stored.get(name);
-                (fresh.keys().eq(stored.keys()) && fresh.keys().all(same)).then_some(())
+                lister
+                    .for_each(|d| drop(stored.insert(format!("{}/{}", d.meta().namespace, d.meta().name), d.value())))
+                    .ok()?;
+                (fresh == stored).then_some(())
             })
             .await;
         }
@@ -181,7 +179,10 @@ impl Notes {
     }
 
     pub async fn wait_for(&self, path: &str, count: usize) -> Vec<String> {
-        poll(PATIENCE, &format!("{count} changes of {path}"), async || Some(self.of(path)).filter(|told| told.len() >= count)).await
+        poll(PATIENCE, &format!("{count} changes of {path}"), async || {
+            Some(self.of(path)).filter(|told| told.len() >= count)
+        })
+        .await
     }
 
     pub async fn wait_for_last(&self, path: &str, end: &str) -> Vec<String> {
