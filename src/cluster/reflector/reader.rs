@@ -120,6 +120,7 @@ pub struct Chunk {
 }
 
 /// What became of an object at the door.
+#[allow(clippy::large_enum_variant, reason = "it is taken apart at once, and nearly always is the large one")]
 pub(super) enum Admitted {
     Taken(Document),
     /// In a namespace that the feed leaves out.

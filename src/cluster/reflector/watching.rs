@@ -96,9 +96,8 @@ impl Watching {
     ) -> Batch {
         let deadline = self.deadline(&reader.settings, listing);
         let mut gather = Gather { listing, ..Gather::default() };
-        let mut frame = match tokio::time::timeout_at(deadline, self.frames.next()).await {
-            Ok(frame) => frame,
-            Err(_) => return gather.finish(status, Then::Failed(Fault::Silent)),
+        let Ok(mut frame) = tokio::time::timeout_at(deadline, self.frames.next()).await else {
+            return gather.finish(status, Then::Failed(Fault::Silent));
         };
         loop {
             let then = match frame {
