@@ -18,6 +18,9 @@
 //! | [`app`] | all of them wired, in one straight function |
 
 //! | [`config`] | the configuration: the file as typed, and the checked plan that the program runs on |
+
+//! | [`config`] | the configuration: the file as typed, and the checked plan that the program runs on |
+//! | [`app`] | all of them wired, in one straight function |
 //!
 //! `redact`, `diff`, `event` and `route` are pure: values in, values out, no clock, no I/O. [`shutdown`] is the word that
 //! it is time to finish, for all of them.
