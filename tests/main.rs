@@ -1,0 +1,9 @@
+//! The promises that kubediff makes, one module each, shown against a real control plane.
+#![allow(unreachable_pub, reason = "nothing of a test binary is reachable from outside")]
+
+mod control_plane;
+mod faults;
+#[allow(dead_code, reason = "each promise uses the part of it that it needs")]
+mod harness;
+mod receivers;
+mod rollout;
