@@ -2,14 +2,21 @@
 //!
 //! This file holds the words that all of its stages use; the stages are the files of the folder.
 
+pub mod discovery;
+pub mod fleet;
+pub mod informer;
+pub mod queue;
 pub mod reflector;
+pub mod select;
 pub mod source;
 pub mod store;
 
 use std::{cmp::Ordering, fmt};
 
+use serde::{Deserialize, Serialize};
+
 /// One kind of object that the API server serves, at the version that kubediff reads it at.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Resource {
     /// `""` for the core group.
     pub group: String,
@@ -23,6 +30,23 @@ pub struct Resource {
 }
 
 impl Resource {
+    /// A namespaced resource of the core group, for those who need no discovery.
+    pub fn core(version: &str, plural: &str, kind: &str) -> Self {
+        Self {
+            group: String::new(),
+            version: version.to_owned(),
+            plural: plural.to_owned(),
+            singular: kind.to_lowercase(),
+            kind: kind.to_owned(),
+            short_names: Vec::new(),
+            namespaced: true,
+        }
+    }
+
+    pub fn cluster_scoped(self) -> Self {
+        Self { namespaced: false, ..self }
+    }
+
     /// `v1` or `apps/v1`, as objects carry it.
     pub fn api_version(&self) -> String {
         if self.group.is_empty() { self.version.clone() } else { format!("{}/{}", self.group, self.version) }
@@ -101,20 +125,39 @@ pub struct Feed {
     pub labels: String,
     /// Kubernetes field selector syntax, `""` for all.
     pub fields: String,
+    /// Ask the server for the objects' metadata alone: what is in a Secret then never leaves the server.
+    pub metadata_only: bool,
+    /// Namespace patterns whose objects are left out. No field selector can say a pattern, so the reflector does it.
+    pub not_namespaces: Vec<String>,
 }
 
 impl Feed {
     pub fn new(resource: impl Into<std::sync::Arc<Resource>>, scope: Scope) -> Self {
-        Self { resource: resource.into(), scope, labels: String::new(), fields: String::new() }
+        Self {
+            resource: resource.into(),
+            scope,
+            labels: String::new(),
+            fields: String::new(),
+            metadata_only: false,
+            not_namespaces: Vec::new(),
+        }
     }
 
-    /// The feed's identity as text, stable over restarts and served versions: `deployments.apps@shop?l=app%3Dweb&f=`.
+    /// The feed's identity as text, stable over restarts and served versions: `deployments.apps@shop?l=app=web&f=`.
     pub fn key(&self) -> String {
         let scope = match &self.scope {
             Scope::All => "*",
             Scope::Namespace(namespace) => namespace,
         };
-        format!("{}@{scope}?l={}&f={}", self.resource.group_resource(), self.labels, self.fields)
+        let mut key = format!("{}@{scope}?l={}&f={}", self.resource.group_resource(), self.labels, self.fields);
+        if self.metadata_only {
+            key.push_str("&metadata");
+        }
+        for pattern in &self.not_namespaces {
+            key.push_str("&not=");
+            key.push_str(pattern);
+        }
+        key
     }
 }
 

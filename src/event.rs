@@ -1,6 +1,26 @@
-//! What kubediff tells about a change: the event, version 1. Its JSON Schema is `docs/event.schema.json`.
+//! What kubediff tells about a change: the event, version 1. Its JSON Schema is `docs/event.schema.json`, its fields are
+//! explained in `docs/events.md`.
+//!
+//! | file | what it finds out |
+//! |---|---|
+//! | [`actors`] | who: the field managers that made the change, and whether a person sits behind them |
+//! | [`classes`] | what sort of change it is, as a closed list that routes can name |
+//! | [`summary`] | one sentence that a person would write |
+//! | [`owner`] | the root owner through owner references |
+//! | [`build`] | all of it put together: two states and their diff in, an [`Event`] out |
+//! | [`render`] | the event as text: terminal, Markdown, unified YAML |
 //!
 //! Pure: no I/O, no clock.
+
+pub mod actors;
+pub mod build;
+pub mod classes;
+#[cfg(test)]
+mod fixture;
+pub mod owner;
+mod path;
+pub mod render;
+pub mod summary;
 
 use std::collections::BTreeMap;
 
@@ -8,10 +28,16 @@ use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+pub use actors::by_hand;
+pub use build::{Builder, State, What};
+pub use classes::Class;
+pub use owner::{Found, Owners};
+
 use crate::diff::Change;
 
 pub const SCHEMA: &str = "kubediff.event/v1";
 
+/// One change of one object, as it is stored, routed and sent.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Event {
     /// Always `kubediff.event/v1`.
@@ -25,17 +51,18 @@ pub struct Event {
     pub kind: Kind,
     pub cluster: Cluster,
     pub resource: ResourceRef,
-    /// The root owner through owner references: of a Pod its Deployment. Left out when the object has no owner.
+    /// The root owner through owner references: of a Pod its Deployment, of an object that nothing owns itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub owner: Option<OwnerRef>,
-    /// The field managers that made the change.
+    /// The field managers that made the change, the newest first. Empty when the API server recorded none.
     #[serde(default)]
     pub actors: Vec<Actor>,
-    /// What sort of change it is: `spec`, `status`, `image`, `scale`, `rbac`, ...
+    /// What sort of change it is.
     #[serde(default)]
-    pub classes: Vec<String>,
+    pub classes: Vec<Class>,
     /// One sentence that a person would write.
     pub summary: String,
+    /// The changed fields. Empty in created and deleted events.
     #[serde(default)]
     pub changes: Vec<Change>,
     /// RFC 6902, from the object's document after the event before to the one after this event. Left out of created
@@ -48,12 +75,44 @@ pub struct Event {
     pub object: Option<serde_json::Value>,
 }
 
+impl Event {
+    /// Whether a person's own program made the change, and not a controller, GitOps or helm.
+    pub fn by_hand(&self) -> bool {
+        self.actors.iter().any(|actor| by_hand(&actor.manager))
+    }
+
+    /// Whether the object belongs to another one, under which chat rolls it up.
+    pub fn is_child(&self) -> bool {
+        self.owner.as_ref().is_some_and(|owner| owner.kind != self.resource.kind || owner.name != self.resource.name)
+    }
+}
+
+/// What happened to the object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Kind {
     Created,
     Updated,
     Deleted,
+}
+
+impl Kind {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Created => "created",
+            Self::Updated => "updated",
+            Self::Deleted => "deleted",
+        }
+    }
+
+    /// `+`, `~` or `-`: says the same as the colour.
+    pub fn glyph(self) -> char {
+        match self {
+            Self::Created => '+',
+            Self::Updated => '~',
+            Self::Deleted => '-',
+        }
+    }
 }
 
 /// How kubediff came to know of a change.
@@ -75,18 +134,24 @@ pub struct Cluster {
     pub uid: String,
 }
 
+/// The object that changed, and at which version.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ResourceRef {
+    /// `""` for the core group.
     pub group: String,
     pub version: String,
+    /// The plural that stands in the URL: `deployments`.
     pub resource: String,
     pub kind: String,
+    /// Left out for cluster-scoped objects.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub namespace: String,
     pub name: String,
     pub uid: String,
+    /// The version that this event leads to; of a deleted event that of the deletion.
     pub resource_version: String,
+    /// The version that kubediff had seen before. Left out of created events.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub previous_resource_version: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -95,9 +160,17 @@ pub struct ResourceRef {
     pub labels: BTreeMap<String, String>,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+impl ResourceRef {
+    /// `shop/web`, or `node-1` when cluster-scoped.
+    pub fn ns_name(&self) -> String {
+        if self.namespace.is_empty() { self.name.clone() } else { format!("{}/{}", self.namespace, self.name) }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 pub struct OwnerRef {
     pub kind: String,
+    /// Left out for cluster-scoped owners.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub namespace: String,
     pub name: String,
@@ -107,8 +180,11 @@ pub struct OwnerRef {
 pub struct Actor {
     /// `kubectl-edit`, `argocd-controller`: the field manager, which is a program and not a user.
     pub manager: String,
+    /// `Update` or `Apply`.
     pub operation: String,
+    /// `status`, `scale`; empty for the object itself.
     pub subresource: String,
+    /// When the manager last changed the object, to the second, by the API server's clock.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub time: Option<Timestamp>,
 }

@@ -19,3 +19,4 @@ pub mod cluster;
 pub mod diff;
 pub mod event;
 pub mod redact;
+pub mod shutdown;

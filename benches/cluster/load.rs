@@ -90,13 +90,17 @@ impl Load {
                 let (http, access) = (self.http.clone(), self.access.clone());
                 open.spawn(async move {
                     let version = patch(&http, &access, kind, i, generation).await;
-                    (version, Instant::now(), permit)
+                    let at = Instant::now();
+                    drop(permit);
+                    (version, at)
                 })
             } else {
                 let (etcd, templates) = (self.etcd.clone(), self.templates.clone());
                 open.spawn(async move {
                     let version = etcd.put(kind, i, &templates.object(kind, i, generation)).await;
-                    (version, Instant::now(), permit)
+                    let at = Instant::now();
+                    drop(permit);
+                    (version, at)
                 })
             };
             drop(change);
@@ -153,14 +157,14 @@ impl Load {
 }
 
 fn note(committed: &mut HashMap<Version, Instant>, done: Result<Done, tokio::task::JoinError>) {
-    let (version, at, _) = done.expect("a change does not panic");
+    let (version, at) = done.expect("a change does not panic");
     match version {
         Ok(version) => drop(committed.insert(version, at)),
         Err(why) => eprintln!("a change failed: {why}"),
     }
 }
 
-type Done = (Result<Version, String>, Instant, tokio::sync::OwnedSemaphorePermit);
+type Done = (Result<Version, String>, Instant);
 
 async fn patch(
     http: &reqwest::Client,

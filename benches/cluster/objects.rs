@@ -189,10 +189,8 @@ fn template(mut object: Value) -> String {
 
 async fn send(access: &Access, method: Method, path: &str, body: &Value) -> Value {
     poll(PATIENCE, format!("{method} {path}"), async || {
-        let mut request = access.request(method.clone(), path).json(body);
-        if method == Method::PATCH {
-            request = request.header("Content-Type", "application/merge-patch+json");
-        }
+        let format = if method == Method::PATCH { "application/merge-patch+json" } else { "application/json" };
+        let request = access.request(method.clone(), path).header("Content-Type", format).body(body.to_string());
         let answer = request.send().await.ok()?;
         let (status, body) = (answer.status(), answer.json::<Value>().await.ok()?);
         // Namespaces are not taken into admission's view at once.
@@ -206,20 +204,18 @@ fn container(name: &str, image: &str, port: u16, tag: &str) -> Value {
     let probe = |path: &str, period: u32| json!({"httpGet": {"path": path, "port": port, "scheme": "HTTP"}, "periodSeconds": period, "timeoutSeconds": 2});
     json!({
         "name": name, "image": format!("registry.example.com/shop/{image}:{tag}"), "imagePullPolicy": "IfNotPresent",
-        "ports": [{"name": "http", "containerPort": port}, {"name": "metrics", "containerPort": port + 1}],
+        "ports": [{"name": "http", "containerPort": port}],
         "env": [
             {"name": "LOG_LEVEL", "value": "info"},
-            {"name": "DATABASE_HOST", "value": format!("db.{image}.svc.cluster.local")},
             {"name": "FEATURES", "value": VALUE},
             {"name": "POD_IP", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}},
         ],
         "resources": {"requests": {"cpu": "100m", "memory": "128Mi"}, "limits": {"memory": "256Mi"}},
-        "livenessProbe": probe("/livez", 10), "readinessProbe": probe("/readyz", 5),
+        "readinessProbe": probe("/readyz", 5),
         "volumeMounts": [
             {"name": "config", "mountPath": "/etc/app", "readOnly": true},
             {"name": "api-access", "mountPath": "/var/run/secrets/kubernetes.io/serviceaccount", "readOnly": true},
         ],
-        "securityContext": {"allowPrivilegeEscalation": false, "capabilities": {"drop": ["ALL"]}},
     })
 }
 

@@ -3,6 +3,10 @@
 //! Behind it stand the API server ([`api`]), a recording ([`recording`]) and a script of faults ([`script`]). Objects
 //! pass as the bytes that came in; nothing here looks inside them.
 
+pub mod api;
+pub mod recording;
+pub mod script;
+
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -46,7 +50,7 @@ pub struct Unavailable {
 }
 
 /// Which page of which list.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct List {
     /// Items a page; 0 for all in one answer.
     pub limit: u32,
@@ -65,7 +69,7 @@ pub struct Page {
 }
 
 /// From where, and for how long the server keeps the watch open.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Watch {
     pub version: Version,
     pub timeout: Duration,
@@ -84,7 +88,11 @@ pub enum Frame {
         version: Version,
         initial_events_end: bool,
     },
-    /// The server's own `ERROR` event.
+    /// An event larger than the source's limit. It was skipped; the stream goes on behind it.
+    TooLarge {
+        bytes: u64,
+    },
+    /// The server's own `ERROR` event. Nothing follows it.
     Error(Error),
 }
 
@@ -98,7 +106,7 @@ pub enum Error {
     #[error("the server does not know this version yet: {0}")]
     TooNew(String),
     /// HTTP 429, with the server's Retry-After.
-    #[error("the server asks to wait{}", .after.map_or(String::new(), |d| format!(" {} s", d.as_secs())))]
+    #[error("the server asks to wait{}", .after.map_or_else(String::new, |d| format!(" {} s", d.as_secs())))]
     Busy { after: Option<Duration> },
     #[error("not permitted: {0}")]
     Forbidden(String),

@@ -58,6 +58,7 @@ pub struct Store {
     commands: mpsc::UnboundedSender<writer::Command>,
     in_flight: Arc<Semaphore>,
     path: Arc<PathBuf>,
+    redaction_key: [u8; 32],
     health: watch::Receiver<Health>,
 }
 
@@ -80,6 +81,7 @@ impl Store {
     pub fn open(place: &Place, journal: Option<Box<dyn Journal>>) -> Result<(Self, Writing), OpenError> {
         let opened = file::open(place)?;
         let path = Arc::new(opened.path.clone());
+        let redaction_key = opened.redaction_key;
         let (commands, inbox) = mpsc::unbounded_channel();
         let (health, health_seen) = watch::channel(Health::default());
         let writer = writer::Writer::new(opened, journal, inbox, health)?;
@@ -87,16 +89,18 @@ impl Store {
             .name("store".into())
             .spawn(move || writer.run())
             .map_err(|source| OpenError::Io { path: path.to_path_buf(), source })?;
-        let store = Self { commands, in_flight: Arc::new(Semaphore::new(IN_FLIGHT_BYTES)), path, health: health_seen };
+        let in_flight = Arc::new(Semaphore::new(IN_FLIGHT_BYTES));
+        let store = Self { commands, in_flight, path, redaction_key, health: health_seen };
         Ok((store, Writing { thread: Some(thread) }))
     }
 
     /// Takes up a feed: where a reflector puts what it learns. Objects and cursor of an earlier run are there already.
-    pub async fn feed(&self, feed: Feed, indexes: Vec<Index>) -> Result<FeedTarget, Closed> {
+    /// The objects of a feed's very first list are [`Seen::Initial`], or `news` when the resource itself is new.
+    pub async fn feed(&self, feed: Feed, indexes: Vec<Index>, news: bool) -> Result<FeedTarget, Closed> {
         let (reply, answer) = oneshot::channel();
-        self.command(writer::Command::Open { feed, indexes, reply })?;
+        self.command(writer::Command::Open { feed, indexes, news, reply })?;
         let opened = answer.await.map_err(|_| Closed)?;
-        Ok(FeedTarget { store: self.clone(), id: opened.id, cursor: opened.cursor, synced: opened.synced })
+        Ok(FeedTarget { store: self.clone(), id: opened.id, cursor: opened.cursor, listing: false, synced: opened.synced })
     }
 
     /// Ends a feed and says when that is committed.
@@ -138,6 +142,11 @@ impl Store {
     /// A connection for reading.
     pub fn reader(&self) -> Result<Reader, rusqlite::Error> {
         Reader::open(&self.path)
+    }
+
+    /// The key of the hashes that stand for secret values. It stays with the file, so that equal values stay equal.
+    pub fn redaction_key(&self) -> [u8; 32] {
+        self.redaction_key
     }
 
     pub fn path(&self) -> &std::path::Path {
@@ -205,10 +214,15 @@ impl AuditList {
     /// Notes an object of the list; `stored` is the version that the store has of it now.
     pub fn note(&mut self, document: Document, stored: Option<&Version>) {
         let meta = document.meta();
-        self.seen.insert(keys::Key::new(&meta.namespace, &meta.name));
+        self.note_name(&meta.namespace, &meta.name);
         if stored != Some(&meta.version) {
             self.suspects.push(Arc::new(document));
         }
+    }
+
+    /// Notes an object that is there but could not be read.
+    pub fn note_name(&mut self, namespace: &str, name: &str) {
+        self.seen.insert(keys::Key::new(namespace, name));
     }
 }
 
@@ -218,6 +232,7 @@ pub struct FeedTarget {
     store: Store,
     id: FeedId,
     cursor: Option<Version>,
+    listing: bool,
     synced: watch::Receiver<bool>,
 }
 
@@ -245,13 +260,23 @@ impl Target for FeedTarget {
     async fn put(&mut self, update: Update) -> Result<(), Closed> {
         let room = self.room(size(&update)).await?;
         match &update {
-            Update::ListEnded(version) | Update::Bookmark(version) => self.cursor = Some(version.clone()),
-            Update::Applied(document) | Update::Deleted(document) => {
-                self.cursor = Some(document.meta().version.clone())
-            }
-            Update::ListBegan | Update::Listed(_) => {}
+            Update::ListBegan => self.listing = true,
+            Update::ListEnded(_) => self.listing = false,
+            _ => {}
+        }
+        if let Some(version) = moves_cursor_to(&update).filter(|_| !self.listing) {
+            self.cursor = Some(version.clone());
         }
         self.store.command(writer::Command::Put { feed: self.id, update: writer::Put::from(update), room })
+    }
+}
+
+/// Outside of a list.
+fn moves_cursor_to(update: &Update) -> Option<&Version> {
+    match update {
+        Update::ListEnded(version) | Update::Bookmark(version) | Update::Unreadable { version, .. } => Some(version),
+        Update::Applied(document) | Update::Deleted(document) => Some(&document.meta().version),
+        Update::ListBegan | Update::Listed(_) => None,
     }
 }
 
@@ -267,7 +292,7 @@ fn size(update: &Update) -> usize {
     match update {
         Update::Listed(documents) => documents.iter().map(one).sum(),
         Update::Applied(document) | Update::Deleted(document) => one(document),
-        Update::ListBegan | Update::ListEnded(_) | Update::Bookmark(_) => 1,
+        Update::ListBegan | Update::ListEnded(_) | Update::Unreadable { .. } | Update::Bookmark(_) => 1,
     }
 }
 

@@ -159,6 +159,11 @@ pub fn send(signal: &str, pid: u32) {
     let _ = Command::new("sh").arg("-c").arg(format!("kill -{signal} {pid}")).stderr(Stdio::null()).status();
 }
 
+/// The same for all processes of a group, as the terminal does at Ctrl-C.
+pub fn send_to_group(signal: &str, leader: u32) {
+    let _ = Command::new("sh").arg("-c").arg(format!("kill -{signal} -{leader}")).stderr(Stdio::null()).status();
+}
+
 /// Whether a process lives; a zombie does not.
 pub fn alive(pid: u32) -> bool {
     state(&format!("/proc/{pid}/stat")).is_some_and(|state| !matches!(state, 'Z' | 'X'))

@@ -97,6 +97,7 @@ impl Answer {
         Self::status(status).with_header("content-type", "application/json; charset=utf-8").with_body(body.to_string())
     }
 
+    #[allow(clippy::needless_pass_by_value, reason = "a number or a text, as it reads best at the call")]
     pub fn with_header(mut self, name: &str, value: impl ToString) -> Self {
         if let Self::Reply { headers, .. } = &mut self {
             headers.push((name.to_owned(), value.to_string()));

@@ -155,7 +155,7 @@ impl State {
             _ => return Err(error("cannot_reply_to_message")),
         };
         self.pace(&channel)?;
-        let message = self.keep(channel, thread_ts, text, blocks);
+        let message = self.keep(channel, thread_ts, &text, blocks);
         Ok(json!({"ok": true, "channel": message.channel, "ts": message.ts,
             "message": {"type": "message", "text": message.text, "ts": message.ts, "bot_id": "B000"}}))
     }
@@ -199,7 +199,7 @@ impl State {
                 if self.pace(&channel).is_err() {
                     return Answer::too_many_requests(1).with_body("rate_limited");
                 }
-                self.keep(channel, None, text, blocks);
+                self.keep(channel, None, &text, blocks);
                 Answer::ok().with_header("content-type", "text/html").with_body("ok")
             }
         }
@@ -227,7 +227,7 @@ impl State {
         Ok(())
     }
 
-    fn keep(&mut self, channel: String, thread_ts: Option<String>, text: String, blocks: Vec<Value>) -> Message {
+    fn keep(&mut self, channel: String, thread_ts: Option<String>, text: &str, blocks: Vec<Value>) -> Message {
         self.clock += 1;
         let ts = format!("{}.{:06}", 1_700_000_000 + self.clock, self.clock * 100);
         let truncated = text.chars().count() > TEXT;

@@ -17,9 +17,6 @@ use crate::{
     redact::{Document, Part},
 };
 
-/// The row of `meta` that says since when this file has a whole picture of the cluster.
-pub(super) const LOOKING_SINCE: &str = "looking_since";
-
 pub(super) struct Work<'a> {
     pub(super) transaction: &'a Transaction<'a>,
     pub(super) encoder: &'a mut Encoder,
@@ -32,7 +29,7 @@ pub(super) struct Work<'a> {
 type Done = Result<(), rusqlite::Error>;
 
 impl Work<'_> {
-    pub(super) fn open(&mut self, feed: &Feed, indexes: &[Index]) -> Result<FeedId, rusqlite::Error> {
+    pub(super) fn open(&mut self, feed: &Feed, indexes: &[Index], news: bool) -> Result<FeedId, rusqlite::Error> {
         let key = feed.key();
         let resource = feed.resource.group_resource();
         let known: Option<(FeedId, Option<String>)> = self
@@ -55,10 +52,6 @@ impl Work<'_> {
         row::keys(self.transaction, id, |namespace, name, entry| {
             keys.insert(Key::new(namespace, name), entry);
         })?;
-        let looking_since: Option<String> = self
-            .transaction
-            .query_row("SELECT value FROM meta WHERE key = ?1", [LOOKING_SINCE], |row| row.get(0))
-            .optional()?;
         let state = FeedState {
             feed: feed.clone(),
             resource,
@@ -66,9 +59,10 @@ impl Work<'_> {
             synced: watch::Sender::new(cursor.is_some()),
             cursor,
             list: 0,
+            listing: false,
             indexes: indexes.to_vec(),
             subscribers: Vec::new(),
-            looking_since: looking_since.and_then(|text| text.parse().ok()),
+            news,
         };
         self.reindex(id, indexes)?;
         self.batch.opened.insert(id, state);
@@ -103,30 +97,63 @@ impl Work<'_> {
 
     pub(super) fn put(&mut self, feed: FeedId, update: &Put) -> Done {
         let Some(state) = self.feeds.0.get_mut(&feed) else { return Ok(()) };
-        match update {
-            Put::ListBegan => state.list = state.list.wrapping_add(1),
+        let moves_to = match update {
+            Put::ListBegan => {
+                state.list = state.list.wrapping_add(1);
+                state.listing = true;
+                None
+            }
             Put::Listed(documents) => {
                 for document in documents {
                     self.apply(feed, document, Seen::Late)?;
                 }
+                None
             }
             Put::ListEnded(version) => {
+                state.listing = false;
                 self.delete_unlisted(feed)?;
-                self.batch.cursors.insert(feed, version.clone());
+                Some(version)
             }
             Put::Applied(document) => {
                 self.apply(feed, document, Seen::Live)?;
-                self.batch.cursors.insert(feed, document.meta().version.clone());
+                Some(&document.meta().version)
             }
             Put::Deleted(document) => {
                 self.delete(feed, document)?;
-                self.batch.cursors.insert(feed, document.meta().version.clone());
+                Some(&document.meta().version)
             }
-            Put::Bookmark(version) => {
-                self.batch.cursors.insert(feed, version.clone());
+            Put::Unreadable { namespace, name, version, deleted } => {
+                self.unreadable(feed, namespace, name, *deleted)?;
+                Some(version)
             }
+            Put::Bookmark(version) => Some(version),
+        };
+        let listing = self.feeds.0.get(&feed).is_some_and(|state| state.listing);
+        if let (Some(version), false) = (moves_to, listing) {
+            self.batch.cursors.insert(feed, version.clone());
         }
         Ok(())
+    }
+
+    /// It is there in a state that is not known: what was known of it stays. Or it is gone, and known to be.
+    fn unreadable(&mut self, feed: FeedId, namespace: &str, name: &str, deleted: bool) -> Done {
+        let key = Key::new(namespace, name);
+        let Some(entry) = self.entry(feed, key) else { return Ok(()) };
+        if deleted {
+            return self.delete_vanished(feed, key, entry, Seen::Live);
+        }
+        self.listed(feed, key, entry);
+        Ok(())
+    }
+
+    /// Notes that the present list names an object. That is not part of what may be rolled back.
+    fn listed(&mut self, feed: FeedId, key: Key, entry: Entry) {
+        let Some(state) = self.feeds.0.get_mut(&feed) else { return };
+        let entry = Entry { list: state.list, ..entry };
+        match self.batch.keys.get_mut(&(feed, key)) {
+            Some(staged) => *staged = Some(entry),
+            None => drop(state.keys.insert(key, entry)),
+        }
     }
 
     fn entry(&self, feed: FeedId, key: Key) -> Option<Entry> {
@@ -147,17 +174,12 @@ impl Work<'_> {
     fn apply(&mut self, feed: FeedId, document: &Arc<Document>, seen: Seen) -> Done {
         let meta = document.meta();
         let key = Key::new(&meta.namespace, &meta.name);
-        let Some(state) = self.feeds.0.get_mut(&feed) else { return Ok(()) };
+        let Some(state) = self.feeds.0.get(&feed) else { return Ok(()) };
         let list = state.list;
         let version = stamp(&meta.version);
         let known = self.entry(feed, key);
-        if let Some(mut entry) = known.filter(|entry| entry.version == version) {
-            // Nothing new. That a list named it is not part of what may be rolled back.
-            entry.list = list;
-            match self.batch.keys.get_mut(&(feed, key)) {
-                Some(staged) => *staged = Some(entry),
-                None => drop(self.feeds.0.get_mut(&feed).and_then(|state| state.keys.insert(key, entry))),
-            }
+        if let Some(entry) = known.filter(|entry| entry.version == version) {
+            self.listed(feed, key, entry);
             return Ok(());
         }
         let old = match known {
@@ -168,7 +190,7 @@ impl Work<'_> {
             let id = self.insert(feed, document)?;
             self.batch.keys.insert((feed, key), Some(Entry { version, row: id, list }));
             self.batch.grown.insert(feed);
-            let seen = self.first_seen(feed, document, seen);
+            let seen = self.first_seen(feed, seen);
             return self.tell(feed, Delta::Added(document.clone()), seen);
         };
         self.batch.keys.insert((feed, key), Some(Entry { version, row: row.id, list }));
@@ -181,18 +203,12 @@ impl Work<'_> {
         self.tell(feed, Delta::Added(document.clone()), seen)
     }
 
-    /// Whether a new object of a list is news: it is not when the feed was never listed before, unless it was created
-    /// after kubediff had its first whole picture of the cluster (a new CRD's objects, a new namespace's).
-    fn first_seen(&self, feed: FeedId, document: &Document, seen: Seen) -> Seen {
+    /// Whether a new object of a list is news: not when the feed was never listed before, unless the resource or the
+    /// namespace is itself new, and its objects with it.
+    fn first_seen(&self, feed: FeedId, seen: Seen) -> Seen {
         let Some(state) = self.feeds.0.get(&feed) else { return seen };
         let listed_before = state.cursor.is_some() || self.batch.cursors.contains_key(&feed);
-        if seen != Seen::Late || listed_before {
-            return seen;
-        }
-        match (state.looking_since, document.meta().created) {
-            (Some(since), Some(created)) if created >= since => Seen::Late,
-            _ => Seen::Initial,
-        }
+        if seen == Seen::Late && !listed_before && !state.news { Seen::Initial } else { seen }
     }
 
     fn insert(&mut self, feed: FeedId, document: &Document) -> Result<i64, rusqlite::Error> {
@@ -257,15 +273,18 @@ impl Work<'_> {
         self.tell(feed, Delta::Deleted { last: last.clone(), certain: true }, Seen::Live)
     }
 
+    /// Every entry of a feed, as the batch leaves it.
+    fn entries(&self, feed: FeedId) -> impl Iterator<Item = (Key, Entry)> {
+        let committed = self.feeds.0.get(&feed).into_iter().flat_map(|state| &state.keys);
+        let untouched = committed.filter(move |(key, _)| !self.batch.keys.contains_key(&(feed, **key)));
+        let staged = self.batch.keys.iter().filter(move |((of, _), _)| *of == feed);
+        let staged = staged.filter_map(|((_, key), entry)| Some((*key, (*entry)?)));
+        untouched.map(|(key, entry)| (*key, *entry)).chain(staged)
+    }
+
     fn delete_unlisted(&mut self, feed: FeedId) -> Done {
         let Some(state) = self.feeds.0.get(&feed) else { return Ok(()) };
-        let list = state.list;
-        let gone: Vec<(Key, Entry)> = state
-            .keys
-            .iter()
-            .map(|(key, entry)| (*key, self.batch.keys.get(&(feed, *key)).copied().unwrap_or(Some(*entry))))
-            .filter_map(|(key, entry)| Some((key, entry.filter(|entry| entry.list != list)?)))
-            .collect();
+        let gone: Vec<_> = self.entries(feed).filter(|(_, entry)| entry.list != state.list).collect();
         gone.into_iter().try_for_each(|(key, entry)| self.delete_vanished(feed, key, entry, Seen::Late))
     }
 
@@ -280,23 +299,12 @@ impl Work<'_> {
 
     pub(super) fn close(&mut self, feed: FeedId, how: Close) -> Done {
         if how == Close::Gone {
-            let all: Vec<(Key, Entry)> = self
-                .feeds
-                .0
-                .get(&feed)
-                .into_iter()
-                .flat_map(|state| state.keys.iter().map(|(k, e)| (*k, *e)))
-                .collect();
-            for (key, _) in all {
-                if let Some(entry) = self.entry(feed, key) {
-                    self.delete_vanished(feed, key, entry, Seen::Live)?;
-                }
-            }
+            let all: Vec<_> = self.entries(feed).collect();
+            all.into_iter().try_for_each(|(key, entry)| self.delete_vanished(feed, key, entry, Seen::Live))?;
         }
         if how != Close::Keep {
             self.forget(feed)?;
         }
-        self.batch.cursors.remove(&feed);
         self.batch.closed.push(feed);
         Ok(())
     }
@@ -352,11 +360,7 @@ impl Work<'_> {
                 found.missed += 1;
             }
         }
-        let keys = self.feeds.0.get(&feed).into_iter().flat_map(|state| state.keys.keys());
-        let unlisted: Vec<(Key, Entry)> = keys
-            .filter(|key| !audit.listed.seen.contains(key))
-            .filter_map(|key| Some((*key, self.entry(feed, *key)?)))
-            .collect();
+        let unlisted: Vec<_> = self.entries(feed).filter(|(key, _)| !audit.listed.seen.contains(key)).collect();
         for (key, entry) in unlisted {
             let Some(row) = row::by_id(self.transaction, entry.row)? else { continue };
             if row.version().cmp_within(&audit.version).is_some_and(std::cmp::Ordering::is_le) {

@@ -39,6 +39,7 @@ pub enum OpenError {
 pub(super) struct Opened {
     pub(super) connection: Connection,
     pub(super) path: PathBuf,
+    pub(super) redaction_key: [u8; 32],
     pub(super) hold: Hold,
 }
 
@@ -75,7 +76,14 @@ pub(super) fn open(place: &Place) -> Result<Opened, OpenError> {
         }
         other => other?,
     };
-    Ok(Opened { connection, path, hold })
+    let redaction_key = redaction_key(&connection).map_err(|source| OpenError::Sql { path: path.clone(), source })?;
+    Ok(Opened { connection, path, redaction_key, hold })
+}
+
+fn redaction_key(connection: &Connection) -> Result<[u8; 32], rusqlite::Error> {
+    let fresh: [u8; 32] = rand::random();
+    connection.execute("INSERT OR IGNORE INTO meta (key, value) VALUES ('redaction_key', ?1)", [&fresh[..]])?;
+    connection.query_row("SELECT value FROM meta WHERE key = 'redaction_key'", [], |row| row.get(0))
 }
 
 /// A connection that can only read. It never waits for the writer, and the writer never for it.

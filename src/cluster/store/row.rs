@@ -1,11 +1,15 @@
 //! Rows of the `objects` table, and documents out of them.
 
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
 use rusqlite::{Connection, OptionalExtension, params};
+use serde::Deserialize;
 
 use super::{codec::Decoder, keys::Entry};
 use crate::{
     cluster::Version,
-    redact::{Document, Meta, Part, Section},
+    redact::{Document, Meta, Owner, Part, Section},
 };
 
 /// A row with its frames still compressed.
@@ -58,7 +62,8 @@ impl Row {
         };
         let sections = [section(Part::Metadata)?, section(Part::Body)?, section(Part::Status)?];
         let managed = decoder.decode(connection, &self.managed)?;
-        Ok(Document::restore(self.version.clone(), self.generation, sections, managed.into()))
+        let meta = meta(self.version.clone(), self.generation, &sections[0].json);
+        Ok(Document::restore(meta, sections, managed))
     }
 }
 
@@ -122,7 +127,51 @@ pub(super) fn meta_by_key(
         .query_row(params![feed, namespace, name], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))
         .optional()?;
     let Some((version, generation, frame)) = found else { return Ok(None) };
-    Ok(Some(Meta::restore(Version(version), generation, &decoder.decode(connection, &frame)?)))
+    Ok(Some(meta(Version(version), generation, &decoder.decode(connection, &frame)?)))
+}
+
+/// What the pipeline needs of a stored `metadata` section, beside what the row itself says.
+fn meta(version: Version, generation: Option<i64>, metadata: &[u8]) -> Meta {
+    #[derive(Default, Deserialize)]
+    #[serde(rename_all = "camelCase", default)]
+    struct Stored {
+        uid: String,
+        namespace: String,
+        name: String,
+        labels: BTreeMap<String, String>,
+        owner_references: Vec<StoredOwner>,
+        creation_timestamp: Option<Timestamp>,
+        deletion_timestamp: Option<Timestamp>,
+    }
+    #[derive(Default, Deserialize)]
+    #[serde(rename_all = "camelCase", default)]
+    struct StoredOwner {
+        api_version: String,
+        kind: String,
+        name: String,
+        uid: String,
+        controller: bool,
+    }
+    // It was written by this program from a document; what is not as expected says nothing.
+    let stored: Stored = serde_json::from_slice(metadata).unwrap_or_default();
+    let owner = |owner: StoredOwner| Owner {
+        api_version: owner.api_version,
+        kind: owner.kind,
+        name: owner.name,
+        uid: owner.uid,
+        controller: owner.controller,
+    };
+    Meta {
+        uid: stored.uid,
+        namespace: stored.namespace,
+        name: stored.name,
+        version,
+        generation,
+        labels: stored.labels,
+        owners: stored.owner_references.into_iter().map(owner).collect(),
+        created: stored.creation_timestamp,
+        deleting: stored.deletion_timestamp,
+    }
 }
 
 /// What of a document goes into its row.

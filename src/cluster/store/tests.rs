@@ -1,1 +1,412 @@
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex},
+};
 
+use serde_json::{Value, json};
+
+use super::*;
+use crate::{
+    cluster::{Resource, Scope},
+    redact::{self, Door},
+};
+
+fn config_maps() -> Feed {
+    Feed::new(Resource::core("v1", "configmaps", "ConfigMap"), Scope::All)
+}
+
+/// Objects as a server would send them.
+struct Maker {
+    door: Door,
+    resource: Arc<Resource>,
+}
+
+impl Maker {
+    fn new(store: &Store) -> Self {
+        let door = Door::new(&redact::Settings::default(), &store.redaction_key()).unwrap();
+        Self { door, resource: config_maps().resource }
+    }
+
+    fn object(&self, name: &str, version: u64, data: &Value) -> Document {
+        self.owned(name, version, &format!("uid-{name}"), data)
+    }
+
+    fn owned(&self, name: &str, version: u64, uid: &str, data: &Value) -> Document {
+        let raw = json!({"metadata": {"name": name, "namespace": "shop", "uid": uid, "resourceVersion": version.to_string(),
+            "labels": {"app": name}}, "data": data});
+        self.door.admit(&self.resource, raw.to_string().as_bytes()).unwrap()
+    }
+}
+
+/// A journal that keeps what it was told, as text.
+#[derive(Clone, Default)]
+struct Notes(Arc<Mutex<(Vec<String>, Vec<String>)>>);
+
+impl Notes {
+    fn take(&self) -> Vec<String> {
+        std::mem::take(&mut self.0.lock().unwrap().0)
+    }
+}
+
+impl Journal for Notes {
+    fn record(&mut self, _: &mut Within<'_>, _: &Feed, delta: &Delta, seen: Seen) -> Result<(), rusqlite::Error> {
+        self.0.lock().unwrap().1.push(format!("{seen:?} {}", say(delta)));
+        Ok(())
+    }
+
+    fn settled(&mut self, committed: bool) {
+        let (kept, tried) = &mut *self.0.lock().unwrap();
+        if committed {
+            kept.append(tried);
+        } else {
+            tried.clear();
+        }
+    }
+}
+
+fn say(delta: &Delta) -> String {
+    let at = |document: &Document| format!("{}@{}", document.meta().name, document.meta().version);
+    match delta {
+        Delta::Added(new) => format!("+{}", at(new)),
+        Delta::Updated { old, new } => format!("~{} {}", at(old), at(new)),
+        Delta::Deleted { last, certain } => format!("-{}{}", at(last), if *certain { "" } else { "?" }),
+    }
+}
+
+fn open(place: &Place) -> (Store, Writing, Notes) {
+    let notes = Notes::default();
+    let (store, writing) = Store::open(place, Some(Box::new(notes.clone()))).unwrap();
+    (store, writing, notes)
+}
+
+/// Everything put so far is committed when this returns.
+async fn settle(store: &Store) {
+    store.write(Box::new(|_| Ok(()))).await.unwrap();
+}
+
+async fn list(target: &mut FeedTarget, documents: Vec<Document>, version: u64) {
+    target.put(Update::ListBegan).await.unwrap();
+    target.put(Update::Listed(documents)).await.unwrap();
+    target.put(Update::ListEnded(Version(version.to_string()))).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_first_list_is_no_news_and_later_changes_are() {
+    let (store, _writing, notes) = open(&Place::Temporary);
+    let make = Maker::new(&store);
+    let mut target = store.feed(config_maps(), vec![], false).await.unwrap();
+    assert!(!*target.synced().borrow());
+    list(&mut target, vec![make.object("a", 1, &json!({"k": "1"})), make.object("b", 2, &json!({"k": "1"}))], 5).await;
+    settle(&store).await;
+    assert!(*target.synced().borrow());
+    assert_eq!(notes.take(), [""; 0]);
+
+    target.put(Update::Applied(make.object("a", 6, &json!({"k": "2"})))).await.unwrap();
+    target.put(Update::Applied(make.object("c", 7, &json!({})))).await.unwrap();
+    target.put(Update::Deleted(make.object("b", 8, &json!({"k": "1"})))).await.unwrap();
+    settle(&store).await;
+    assert_eq!(notes.take(), ["Live ~a@1 a@6", "Live +c@7", "Live -b@8"]);
+
+    let mut reader = store.reader().unwrap();
+    let a = reader.get(target.id(), "shop", "a").unwrap().unwrap();
+    assert_eq!(a.value()["data"]["k"], "2");
+    assert_eq!(a.meta().version.as_str(), "6");
+    assert_eq!(a.meta().labels["app"], "a");
+    assert!(reader.get(target.id(), "shop", "b").unwrap().is_none());
+}
+
+#[tokio::test]
+async fn the_first_list_of_a_new_resource_is_news() {
+    let (store, _writing, notes) = open(&Place::Temporary);
+    let make = Maker::new(&store);
+    let mut target = store.feed(config_maps(), vec![], true).await.unwrap();
+    list(&mut target, vec![make.object("a", 1, &json!({}))], 5).await;
+    settle(&store).await;
+    assert_eq!(notes.take(), ["Late +a@1"]);
+}
+
+#[tokio::test]
+async fn an_equal_version_is_no_change() {
+    let (store, _writing, notes) = open(&Place::Temporary);
+    let make = Maker::new(&store);
+    let mut target = store.feed(config_maps(), vec![], true).await.unwrap();
+    list(&mut target, vec![make.object("a", 1, &json!({}))], 5).await;
+    target.put(Update::Applied(make.object("a", 1, &json!({})))).await.unwrap();
+    list(&mut target, vec![make.object("a", 1, &json!({}))], 9).await;
+    settle(&store).await;
+    assert_eq!(notes.take(), ["Late +a@1"]);
+}
+
+#[tokio::test]
+async fn only_a_finished_list_deletes_what_it_does_not_name() {
+    let (store, _writing, notes) = open(&Place::Temporary);
+    let make = Maker::new(&store);
+    let mut target = store.feed(config_maps(), vec![], false).await.unwrap();
+    list(&mut target, vec![make.object("a", 1, &json!({})), make.object("b", 2, &json!({}))], 5).await;
+    target.put(Update::ListBegan).await.unwrap();
+    target.put(Update::Listed(vec![make.object("b", 2, &json!({}))])).await.unwrap();
+    settle(&store).await;
+    assert_eq!(notes.take(), [""; 0]);
+
+    list(&mut target, vec![make.object("b", 2, &json!({})), make.object("c", 9, &json!({}))], 9).await;
+    settle(&store).await;
+    assert_eq!(notes.take(), ["Late +c@9", "Late -a@1?"]);
+    assert_eq!(target.cursor(), Some(Version::from("9")));
+}
+
+#[tokio::test]
+async fn the_same_name_with_another_uid_is_a_delete_and_a_create() {
+    let (store, _writing, notes) = open(&Place::Temporary);
+    let make = Maker::new(&store);
+    let mut target = store.feed(config_maps(), vec![], false).await.unwrap();
+    list(&mut target, vec![make.object("a", 1, &json!({}))], 5).await;
+    list(&mut target, vec![make.owned("a", 7, "another", &json!({}))], 9).await;
+    settle(&store).await;
+    assert_eq!(notes.take(), ["Late -a@1?", "Late +a@7"]);
+}
+
+#[tokio::test]
+async fn an_unreadable_object_keeps_its_last_known_state() {
+    let (store, _writing, notes) = open(&Place::Temporary);
+    let make = Maker::new(&store);
+    let mut target = store.feed(config_maps(), vec![], false).await.unwrap();
+    list(&mut target, vec![make.object("a", 1, &json!({}))], 5).await;
+    let unreadable = |version: &str, deleted| Update::Unreadable {
+        namespace: "shop".into(),
+        name: "a".into(),
+        version: version.into(),
+        deleted,
+    };
+    target.put(Update::ListBegan).await.unwrap();
+    target.put(unreadable("7", false)).await.unwrap();
+    target.put(Update::ListEnded("8".into())).await.unwrap();
+    settle(&store).await;
+    assert_eq!(notes.take(), [""; 0]);
+    target.put(unreadable("9", true)).await.unwrap();
+    settle(&store).await;
+    assert_eq!(notes.take(), ["Live -a@1?"]);
+    assert_eq!(target.cursor(), Some(Version::from("9")));
+}
+
+#[tokio::test]
+async fn a_restart_finds_objects_and_cursor_where_they_were() {
+    let folder = tempfile::tempdir().unwrap();
+    let place = Place::File(folder.path().join("kubediff.db"));
+    let (store, writing, _) = open(&place);
+    let make = Maker::new(&store);
+    let key = store.redaction_key();
+    let mut target = store.feed(config_maps(), vec![], false).await.unwrap();
+    list(&mut target, vec![make.object("a", 1, &json!({"k": "1"}))], 5).await;
+    target.put(Update::Bookmark("12".into())).await.unwrap();
+    drop((target, store));
+    writing.join();
+
+    let (store, _writing, notes) = open(&place);
+    assert_eq!(store.redaction_key(), key, "equal secrets must stay equal over a restart");
+    let mut target = store.feed(config_maps(), vec![], false).await.unwrap();
+    assert_eq!(target.cursor(), Some(Version::from("12")));
+    assert!(*target.synced().borrow());
+    target.put(Update::Applied(make.object("a", 13, &json!({"k": "2"})))).await.unwrap();
+    settle(&store).await;
+    assert_eq!(notes.take(), ["Live ~a@1 a@13"]);
+}
+
+#[tokio::test]
+async fn a_second_process_on_the_same_file_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let place = Place::File(folder.path().join("kubediff.db"));
+    let (_store, _writing, _) = open(&place);
+    let error = Store::open(&place, None).unwrap_err();
+    assert!(matches!(error, OpenError::InUse { .. }), "{error}");
+}
+
+#[tokio::test]
+async fn a_newer_file_is_refused_and_a_corrupt_one_set_aside() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("kubediff.db");
+    let place = Place::File(path.clone());
+    let (store, writing, _) = open(&place);
+    drop(store);
+    writing.join();
+    rusqlite::Connection::open(&path).unwrap().pragma_update(None, "user_version", 99).unwrap();
+    let error = Store::open(&place, None).unwrap_err();
+    assert!(matches!(error, OpenError::Newer { found: 99, .. }), "{error}");
+
+    std::fs::write(&path, b"this is not a database, it is a sentence that is long enough to be read as one").unwrap();
+    let (store, _writing, _) = open(&place);
+    settle(&store).await;
+    let aside = std::fs::read_dir(folder.path()).unwrap().filter_map(Result::ok);
+    assert!(aside.map(|entry| entry.file_name()).any(|name| name.to_string_lossy().contains("corrupt-")));
+}
+
+#[tokio::test]
+async fn a_folder_that_does_not_exist_is_named() {
+    let error = Store::open(&Place::File("/does/not/exist/kubediff.db".into()), None).unwrap_err().to_string();
+    assert!(error.contains("/does/not/exist/kubediff.db") && error.contains("state.path"), "{error}");
+}
+
+#[tokio::test]
+async fn a_closed_feed_is_kept_forgotten_or_reported_as_gone() {
+    let (store, _writing, notes) = open(&Place::Temporary);
+    let make = Maker::new(&store);
+    let mut target = store.feed(config_maps(), vec![], false).await.unwrap();
+    list(&mut target, vec![make.object("a", 1, &json!({}))], 5).await;
+    store.close(target.id(), Close::Keep).await.unwrap();
+    let target = store.feed(config_maps(), vec![], false).await.unwrap();
+    assert_eq!(target.cursor(), Some(Version::from("5")));
+    store.close(target.id(), Close::Gone).await.unwrap();
+    assert_eq!(notes.take(), ["Live -a@1?"]);
+
+    let mut target = store.feed(config_maps(), vec![], false).await.unwrap();
+    assert_eq!(target.cursor(), None);
+    list(&mut target, vec![make.object("a", 1, &json!({}))], 5).await;
+    store.close(target.id(), Close::Forget).await.unwrap();
+    assert_eq!(store.feed(config_maps(), vec![], false).await.unwrap().cursor(), None);
+    assert_eq!(notes.take(), [""; 0]);
+}
+
+#[tokio::test]
+async fn a_subscriber_gets_what_there_is_and_then_every_change() {
+    let (store, _writing, _) = open(&Place::Temporary);
+    let make = Maker::new(&store);
+    let mut target = store.feed(config_maps(), vec![], false).await.unwrap();
+    list(&mut target, (0..450).map(|n| make.object(&format!("o{n}"), n, &json!({"n": n.to_string()}))).collect(), 1000).await;
+    let mut subscription = store.subscribe(target.id(), 10).await.unwrap();
+    target.put(Update::Applied(make.object("o0", 1001, &json!({"n": "x"})))).await.unwrap();
+    target.put(Update::Deleted(make.object("o1", 1002, &json!({"n": "1"})))).await.unwrap();
+    let mut first = BTreeMap::new();
+    for _ in 0..450 {
+        let Some(Delta::Added(object)) = subscription.next().await else { panic!("the present comes first") };
+        first.insert(object.meta().name.clone(), object.meta().version.to_string());
+    }
+    assert_eq!(first.len(), 450);
+    assert_eq!(first["o0"], "0", "the state of the moment when the subscription began");
+    assert_eq!(say(&subscription.next().await.unwrap()), "~o0@0 o0@1001");
+    assert_eq!(say(&subscription.next().await.unwrap()), "-o1@1002");
+    store.close(target.id(), Close::Forget).await.unwrap();
+    assert!(subscription.next().await.is_none());
+}
+
+#[tokio::test]
+async fn a_slow_subscriber_skips_states_between_and_never_the_last() {
+    let (store, _writing, _) = open(&Place::Temporary);
+    let make = Maker::new(&store);
+    let mut target = store.feed(config_maps(), vec![], false).await.unwrap();
+    list(&mut target, vec![make.object("a", 1, &json!({}))], 5).await;
+    let mut subscription = store.subscribe(target.id(), 3).await.unwrap();
+    for version in 10..60 {
+        target.put(Update::Applied(make.object("a", version, &json!({"v": version.to_string()})))).await.unwrap();
+    }
+    target.put(Update::Applied(make.object("b", 60, &json!({})))).await.unwrap();
+    target.put(Update::Deleted(make.object("b", 61, &json!({})))).await.unwrap();
+    target.put(Update::Applied(make.object("c", 62, &json!({})))).await.unwrap();
+    settle(&store).await;
+    assert!(subscription.waiting() <= 5, "{}", subscription.waiting());
+    assert_eq!(say(&subscription.next().await.unwrap()), "+a@1");
+    let mut at = "1".to_owned();
+    loop {
+        let delta = subscription.next().await.unwrap();
+        let Delta::Updated { old, new } = &delta else {
+            assert_eq!(say(&delta), "+c@62", "b came and went unseen");
+            break;
+        };
+        assert_eq!(old.meta().version.to_string(), at, "every step begins where the last one ended");
+        at = new.meta().version.to_string();
+    }
+    assert_eq!(at, "59");
+}
+
+#[tokio::test]
+async fn objects_are_found_by_index_and_by_label_and_a_later_index_is_built_from_the_store() {
+    let folder = tempfile::tempdir().unwrap();
+    let place = Place::File(folder.path().join("kubediff.db"));
+    let (store, writing, _) = open(&place);
+    let make = Maker::new(&store);
+    let color = || Index::by_pointers("color", &["/data/color"]);
+    let mut target = store.feed(config_maps(), vec![color()], false).await.unwrap();
+    list(&mut target, vec![make.object("a", 1, &json!({"color": "red"})), make.object("b", 2, &json!({"color": "red"}))], 5).await;
+    target.put(Update::Applied(make.object("b", 6, &json!({"color": "blue"})))).await.unwrap();
+    settle(&store).await;
+    let names = |documents: Vec<Document>| documents.iter().map(|d| d.meta().name.clone()).collect::<Vec<_>>();
+    let mut reader = store.reader().unwrap();
+    assert_eq!(names(reader.by_index(target.id(), "color", "red").unwrap()), ["a"]);
+    assert_eq!(names(reader.by_index(target.id(), "color", "blue").unwrap()), ["b"]);
+    assert_eq!(names(reader.list(target.id(), &"app in (b)".parse().unwrap()).unwrap()), ["b"]);
+    drop((target, reader, store));
+    writing.join();
+
+    let (store, _writing, _) = open(&place);
+    let target = store.feed(config_maps(), vec![color(), Index::by_label()], false).await.unwrap();
+    let mut reader = store.reader().unwrap();
+    assert_eq!(names(reader.by_index(target.id(), "label", "app=a").unwrap()), ["a"]);
+    assert_eq!(names(reader.by_index(target.id(), "color", "blue").unwrap()), ["b"]);
+}
+
+#[tokio::test]
+async fn thousands_of_objects_are_read_back_equal_over_dictionaries_and_restarts() {
+    let folder = tempfile::tempdir().unwrap();
+    let place = Place::File(folder.path().join("kubediff.db"));
+    let (store, writing, _) = open(&place);
+    let make = Maker::new(&store);
+    let mut target = store.feed(config_maps(), vec![], false).await.unwrap();
+    let object = |n: u64| make.object(&format!("o{n}"), n, &json!({"text": format!("{n:x} lorem ipsum {}", n * 7919), "n": n.to_string()}));
+    target.put(Update::ListBegan).await.unwrap();
+    for page in 0..15 {
+        target.put(Update::Listed((page * 100..page * 100 + 100).map(object).collect())).await.unwrap();
+        settle(&store).await;
+    }
+    target.put(Update::ListEnded("9999".into())).await.unwrap();
+    let id = target.id();
+    drop((target, store));
+    writing.join();
+    let (store, _writing, _) = open(&place);
+    let mut reader = store.reader().unwrap();
+    let dictionaries: i64 = reader.connection().query_row("SELECT count(*) FROM dictionaries", [], |row| row.get(0)).unwrap();
+    assert!(dictionaries >= 2, "trained at 100 objects and again at 1000: {dictionaries}");
+    let mut count = 0;
+    reader
+        .for_each(id, |read| {
+            let n: u64 = read.meta().version.as_str().parse().unwrap();
+            assert_eq!(read.value(), object(n).value());
+            count += 1;
+        })
+        .unwrap();
+    assert_eq!(count, 1500);
+}
+
+#[tokio::test]
+async fn a_full_disk_drops_nothing_and_heals() {
+    let folder = tempfile::tempdir().unwrap();
+    let (store, _writing, notes) = open(&Place::File(folder.path().join("kubediff.db")));
+    let make = Maker::new(&store);
+    let mut target = store.feed(config_maps(), vec![], false).await.unwrap();
+    list(&mut target, vec![], 5).await;
+    let large: String = (0..200_000u32).map(|n| char::from(b'!' + (n.wrapping_mul(2_654_435_761) >> 25) as u8 % 90)).collect();
+    // SQLite's own limit makes the same error as a full disk. It is lifted at the third attempt at the same batch.
+    let attempts = Arc::new(Mutex::new(0));
+    let counted = attempts.clone();
+    let limit: Write = Box::new(move |transaction| {
+        let mut attempt = counted.lock().unwrap();
+        *attempt += 1;
+        let pages = if *attempt < 3 { 1 } else { 1 << 30 };
+        transaction.query_row(&format!("PRAGMA max_page_count = {pages}"), [], |row| row.get::<_, i64>(0)).map(drop)
+    });
+    let mut health = store.health();
+    let (written, put, failing) = tokio::join!(
+        store.write(limit),
+        target.put(Update::Applied(make.object("a", 6, &json!({"large": large})))),
+        async {
+            let failing = health.wait_for(|health| health.failing.is_some()).await.unwrap().failing.clone();
+            assert_eq!(notes.take(), [""; 0], "nothing is told before it is stored");
+            failing.unwrap()
+        }
+    );
+    (written.unwrap(), put.unwrap());
+    assert!(failing.contains("full"), "{failing}");
+    settle(&store).await;
+    assert_eq!(*attempts.lock().unwrap(), 3);
+    assert_eq!(notes.take(), ["Live +a@6"], "and once it is stored, once");
+    assert_eq!(store.health().borrow().failing, None);
+    let stored = store.reader().unwrap().get(target.id(), "shop", "a").unwrap().unwrap();
+    assert_eq!(stored.value()["data"]["large"], large);
+}

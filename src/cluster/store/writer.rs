@@ -29,7 +29,7 @@ const BATCH_TIME: Duration = Duration::from_millis(50);
 const LINGER: Duration = Duration::from_millis(5);
 
 pub(super) enum Command {
-    Open { feed: Feed, indexes: Vec<Index>, reply: oneshot::Sender<OpenedFeed> },
+    Open { feed: Feed, indexes: Vec<Index>, news: bool, reply: oneshot::Sender<OpenedFeed> },
     Put { feed: FeedId, update: Put, room: OwnedSemaphorePermit },
     Close { feed: FeedId, how: Close, reply: oneshot::Sender<()> },
     ForgetAllBut { keep: Vec<String>, reply: oneshot::Sender<()> },
@@ -45,6 +45,7 @@ pub(super) enum Put {
     ListEnded(Version),
     Applied(Arc<Document>),
     Deleted(Arc<Document>),
+    Unreadable { namespace: String, name: String, version: Version, deleted: bool },
     Bookmark(Version),
 }
 
@@ -56,6 +57,7 @@ impl From<Update> for Put {
             Update::ListEnded(version) => Self::ListEnded(version),
             Update::Applied(document) => Self::Applied(Arc::new(document)),
             Update::Deleted(document) => Self::Deleted(Arc::new(document)),
+            Update::Unreadable { namespace, name, version, deleted } => Self::Unreadable { namespace, name, version, deleted },
             Update::Bookmark(version) => Self::Bookmark(version),
         }
     }
@@ -78,11 +80,13 @@ pub(super) struct FeedState {
     pub(super) cursor: Option<Version>,
     /// Counts the lists begun; an entry that the last one did not name is gone when it ends.
     pub(super) list: u32,
+    /// Between the begin and the end of a list the cursor stands still.
+    pub(super) listing: bool,
     pub(super) indexes: Vec<Index>,
     pub(super) subscribers: Vec<Arc<Queue>>,
     pub(super) synced: watch::Sender<bool>,
-    /// Objects created later than this were not there before kubediff looked, though the feed never was listed.
-    pub(super) looking_since: Option<jiff::Timestamp>,
+    /// The objects of its first list are news.
+    pub(super) news: bool,
 }
 
 impl Feeds {
@@ -137,7 +141,7 @@ impl Writer {
         inbox: mpsc::UnboundedReceiver<Command>,
         health: watch::Sender<Health>,
     ) -> Result<Self, OpenError> {
-        let Opened { connection, path, hold } = opened;
+        let Opened { connection, path, hold, .. } = opened;
         let encoder = Encoder::load(&connection).map_err(|source| OpenError::Sql { path: path.clone(), source })?;
         Ok(Self {
             connection,
@@ -221,7 +225,7 @@ impl Writer {
         let mut work = Work { transaction: &transaction, encoder, decoder, feeds, journal, batch: Batch::default() };
         for command in commands {
             let answer = match command {
-                Command::Open { feed, indexes, .. } => Answer::Feed(work.open(feed, indexes)?),
+                Command::Open { feed, indexes, news, .. } => Answer::Feed(work.open(feed, indexes, *news)?),
                 Command::Audit { feed, audit, .. } => Answer::Audited(work.audit(*feed, audit)?),
                 Command::Put { feed, update, .. } => work.put(*feed, update).map(|()| Answer::Done)?,
                 Command::Close { feed, how, .. } => work.close(*feed, *how).map(|()| Answer::Done)?,

@@ -1,0 +1,21 @@
+# Everything that can be asked of this repository. `make help` lists it.
+.DEFAULT_GOAL := help
+.PHONY: help test lint audit cluster
+
+help: ## This list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+test: ## Set up all that the tests need, and run every test (Rust and Go are needed, nothing else)
+	@tests/run
+
+lint: ## Formatting and clippy; warnings fail
+	cargo fmt --check
+	cargo clippy --all-targets -- -D warnings
+
+audit: ## Licences and known vulnerabilities of the dependencies (needs cargo-deny)
+	@cargo deny --version >/dev/null 2>&1 || { echo "make audit: cargo-deny is needed: cargo install --locked cargo-deny" >&2; exit 1; }
+	cargo deny check
+
+cluster: ## Start the control plane of the tests, with controllers and fake nodes, until Ctrl-C
+	@tests/cluster/build check
+	@exec cargo run --quiet --example cluster

@@ -1,0 +1,257 @@
+//! Who: the field managers that made a change, by comparing `metadata.managedFields` before and after and matching what
+//! differs to the paths that changed.
+//!
+//! What the API server records, and so what can be known:
+//! - an Update or Apply that sets a field makes its manager the field's owner and renews the time of its entry, which has
+//!   a resolution of a second: two updates in one second may leave the entries equal;
+//! - an Update that takes a field away leaves no trace of itself; the field only leaves the sets that held it;
+//! - an Apply always renews its own time, so an Apply entry that shrank at an unchanged time was shrunk by someone else;
+//! - who deleted an object, or asked to, is not recorded: such events name nobody.
+
+#[cfg(test)]
+mod tests;
+
+use std::{borrow::Cow, fmt};
+
+use jiff::Timestamp;
+use serde::{
+    Deserialize,
+    de::{Deserializer, IgnoredAny, MapAccess, Visitor},
+};
+use serde_json::{Value, value::RawValue};
+
+use super::{
+    Actor,
+    path::{Spot, Step},
+};
+
+/// Field managers that are a person's own tools. A manager belongs to the list when its name is one of these or goes on
+/// after it with something that is no letter: `kubectl-edit`, `python-requests`, `Mozilla/5.0`.
+pub const BY_HAND: &[&str] = &[
+    // Command lines. `kubectl` alone is `kubectl apply --server-side`.
+    "kubectl",
+    "oc",
+    "k9s",
+    "kubecolor",
+    "k3s-kubectl",
+    "istioctl",
+    "virtctl",
+    "cmctl",
+    "calicoctl",
+    "argo",
+    "argocd-cli",
+    // Desktop programs and dashboards; `node-fetch` is what Lens calls itself.
+    "lens",
+    "openlens",
+    "freelens",
+    "node-fetch",
+    "headlamp",
+    "dashboard",
+    "octant",
+    "aptakube",
+    "monokle",
+    "seabird",
+    "kubenav",
+    "mozilla",
+    // Scripts and plain HTTP.
+    "curl",
+    "wget",
+    "httpie",
+    "postmanruntime",
+    "insomnia",
+    "powershell",
+    "python",
+    "python3",
+    "python-requests",
+    "openapi-generator",
+    "ipython",
+    "ruby",
+    "perl",
+];
+
+/// Whether the manager is a program that people use directly, and no controller, GitOps agent or helm.
+pub fn by_hand(manager: &str) -> bool {
+    let manager = manager.as_bytes();
+    BY_HAND.iter().any(|tool| {
+        manager.len() >= tool.len()
+            && manager[..tool.len()].eq_ignore_ascii_case(tool.as_bytes())
+            && manager.get(tool.len()).is_none_or(|next| !next.is_ascii_alphanumeric())
+    }) && !manager.ends_with(b"-controller")
+}
+
+/// The managers of an object's first version.
+pub fn of_created(managed_fields: &[u8]) -> Vec<Actor> {
+    finish(split(managed_fields).into_iter().filter_map(parse).collect())
+}
+
+/// The managers that made an update. `before` and `after` are the JSON text of the two `managedFields` arrays; only
+/// entries whose text differs are looked into.
+pub(super) fn of_update(before: &[u8], after: &[u8], spots: &[Spot<'_>]) -> Vec<Actor> {
+    let (old_raw, new_raw) = (split(before), split(after));
+    let differs = |raw: &&RawValue, others: &[&RawValue]| !others.iter().any(|other| other.get() == raw.get());
+    let old: Vec<Entry> = old_raw.iter().copied().filter(|raw| differs(raw, &new_raw)).filter_map(parse).collect();
+    let new: Vec<Entry> = new_raw.iter().copied().filter(|raw| differs(raw, &old_raw)).filter_map(parse).collect();
+
+    let renewed = |entry: &Entry| old.iter().find(|o| o.same_manager(entry)).is_none_or(|o| o.time != entry.time);
+    let mut actors: Vec<Entry> = Vec::new();
+    let mut rest: Vec<Entry> = Vec::new();
+    for entry in new {
+        let owns = entry.owns(spots.iter().filter(|spot| !spot.removed()));
+        let lost = || {
+            renewed(&entry)
+                && old.iter().any(|o| o.same_manager(&entry) && o.owns(spots.iter().filter(|spot| spot.removed())))
+        };
+        if owns || lost() { actors.push(entry) } else { rest.push(entry) }
+    }
+    if !actors.is_empty() {
+        return finish(actors);
+    }
+    let (renewed, shrunk): (Vec<_>, Vec<_>) = rest.into_iter().partition(|entry| renewed(entry));
+    if !renewed.is_empty() {
+        return finish(renewed);
+    }
+    // Something was only taken away. The manager whose Update entry lost it, or which is gone with all it had, is the one
+    // that most likely did it.
+    let gone = old.iter().filter(|o| o.operation != "Apply" && o.owns(spots.iter().filter(|spot| spot.removed())));
+    let removed: Vec<Entry> = gone.cloned().collect();
+    if !removed.is_empty() || !shrunk.is_empty() {
+        return finish(removed);
+    }
+    // Nothing differs: the last entry was made in the same second. Whoever owns what changed did it.
+    let mut owners: Vec<Entry> = new_raw.into_iter().filter_map(parse).collect();
+    owners.retain(|entry| entry.owns(spots.iter().filter(|spot| !spot.removed())));
+    let newest = owners.iter().filter_map(|entry| entry.time).max();
+    owners.retain(|entry| entry.time == newest);
+    finish(owners)
+}
+
+/// The newest first; one line per manager, operation and subresource.
+fn finish(mut entries: Vec<Entry<'_>>) -> Vec<Actor> {
+    entries.sort_by_key(|entry| std::cmp::Reverse(entry.time));
+    let mut actors: Vec<Actor> = Vec::with_capacity(entries.len());
+    for entry in entries {
+        let actor = Actor {
+            manager: entry.manager.into_owned(),
+            operation: entry.operation.into_owned(),
+            subresource: entry.subresource.into_owned(),
+            time: entry.time,
+        };
+        let same = |a: &Actor| {
+            (&a.manager, &a.operation, &a.subresource) == (&actor.manager, &actor.operation, &actor.subresource)
+        };
+        if !actors.iter().any(same) {
+            actors.push(actor);
+        }
+    }
+    actors
+}
+
+/// The entries of the array as text. What is no array has none.
+fn split(managed_fields: &[u8]) -> Vec<&RawValue> {
+    serde_json::from_slice(managed_fields).unwrap_or_default()
+}
+
+/// An entry that does not look like one is passed over: it came from outside.
+fn parse(raw: &RawValue) -> Option<Entry<'_>> {
+    serde_json::from_str(raw.get()).ok()
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Entry<'a> {
+    #[serde(borrow, default)]
+    manager: Cow<'a, str>,
+    #[serde(borrow, default)]
+    operation: Cow<'a, str>,
+    #[serde(borrow, default)]
+    subresource: Cow<'a, str>,
+    #[serde(borrow, default)]
+    api_version: Cow<'a, str>,
+    #[serde(default, deserialize_with = "lenient_time")]
+    time: Option<Timestamp>,
+    #[serde(borrow, default, rename = "fieldsV1")]
+    fields: Fields<'a>,
+}
+
+fn lenient_time<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Timestamp>, D::Error> {
+    let text = <Option<Cow<'de, str>>>::deserialize(deserializer)?;
+    Ok(text.and_then(|text| text.parse().ok()))
+}
+
+impl Entry<'_> {
+    fn same_manager(&self, other: &Self) -> bool {
+        self.manager == other.manager
+            && self.operation == other.operation
+            && self.subresource == other.subresource
+            && self.api_version == other.api_version
+    }
+
+    fn owns<'s>(&self, mut spots: impl Iterator<Item = &'s Spot<'s>>) -> bool {
+        !self.fields.0.is_empty() && spots.any(|spot| self.fields.own(&spot.steps))
+    }
+}
+
+/// A `fieldsV1` set: `f:spec`, `k:{"name":"web"}`, `v:"x"`, `i:0` and `.` lead to the sets inside.
+#[derive(Clone, Debug, Default)]
+struct Fields<'a>(Vec<(Cow<'a, str>, Fields<'a>)>);
+
+impl Fields<'_> {
+    /// Whether the set holds the path or something inside it. A set that is empty is a leaf, and owns all that is below;
+    /// `.` owns that a map or an item is there, and nothing in it.
+    fn own(&self, path: &[Step<'_>]) -> bool {
+        let Some((step, rest)) = path.split_first() else { return true };
+        if self.0.is_empty() {
+            return true;
+        }
+        self.0.iter().any(|(name, inside)| leads(name, step) && inside.own(rest))
+    }
+}
+
+fn leads(name: &str, step: &Step<'_>) -> bool {
+    match (name.split_once(':'), step) {
+        (Some(("f", name)), Step::Key(key)) => name == key.as_ref(),
+        (Some(("k", keys)), Step::Item(item)) => {
+            let Ok(Value::Object(keys)) = serde_json::from_str(keys) else { return false };
+            keys.iter().all(|(key, want)| item.get(key).is_none_or(|value| value == want))
+        }
+        (Some(("v", value)), Step::Item(item)) => serde_json::from_str::<Value>(value).is_ok_and(|v| v == **item),
+        _ => false,
+    }
+}
+
+/// Borrowed from the text: building the set of a whole Pod costs a few microseconds.
+impl<'de: 'a, 'a> Deserialize<'de> for Fields<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Set;
+        impl<'de> Visitor<'de> for Set {
+            type Value = Fields<'de>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a fieldsV1 set")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+                let mut fields = Vec::new();
+                while let Some(Name(name)) = map.next_key()? {
+                    fields.push((name, map.next_value()?));
+                }
+                Ok(Fields(fields))
+            }
+
+            fn visit_unit<E>(self) -> Result<Self::Value, E> {
+                Ok(Fields::default())
+            }
+
+            fn visit_seq<A: serde::de::SeqAccess<'de>>(self, mut seq: A) -> Result<Self::Value, A::Error> {
+                while seq.next_element::<IgnoredAny>()?.is_some() {}
+                Ok(Fields::default())
+            }
+        }
+        deserializer.deserialize_any(Set)
+    }
+}
+
+/// A key, borrowed where it has no escapes (`k:{\"name\":...}` has).
+#[derive(Deserialize)]
+#[serde(transparent)]
+struct Name<'a>(#[serde(borrow)] Cow<'a, str>);

@@ -1,0 +1,223 @@
+use serde_json::{Value, json};
+
+use super::*;
+use crate::diff::{Change, Op};
+
+fn entry(manager: &str, operation: &str, subresource: &str, time: &str, fields: Value) -> Value {
+    let mut entry = json!({"manager": manager, "operation": operation, "apiVersion": "apps/v1", "time": time,
+        "fieldsType": "FieldsV1", "fieldsV1": fields});
+    if !subresource.is_empty() {
+        entry["subresource"] = subresource.into();
+    }
+    entry
+}
+
+fn change(op: Op, path: &str) -> Change {
+    Change { op, path: path.into(), field: String::new(), from: None, to: None, lines: None }
+}
+
+fn deployment(image: &str, replicas: u32, env: &Value) -> Value {
+    json!({"spec": {"replicas": replicas, "template": {"spec": {"containers": [
+        {"name": "proxy", "image": "envoy:1"}, {"name": "web", "image": image, "env": env}]}}},
+        "metadata": {"labels": {"app": "web", "team": "shop"}, "finalizers": ["a/b"]}})
+}
+
+fn image_of(container: &str) -> Value {
+    json!({"f:spec": {"f:template": {"f:spec": {"f:containers":
+        {format!("k:{{\"name\":\"{container}\"}}"): {".": {}, "f:image": {}, "f:name": {}}}}}}})
+}
+
+fn who(before: &[Value], after: &[Value], changes: &[Change], old: &Value, new: &Value) -> Vec<String> {
+    let text = |entries: &[Value]| serde_json::to_vec(&entries).unwrap();
+    let spots = Spot::locate_all(changes, old, new);
+    let actors = of_update(&text(before), &text(after), &spots);
+    actors.iter().map(|a| format!("{} {} {}", a.manager, a.operation, a.subresource).trim_end().to_owned()).collect()
+}
+
+const T1: &str = "2026-11-16T10:00:00Z";
+const T2: &str = "2026-11-16T11:42:17Z";
+
+#[test]
+fn the_editor_who_took_the_image_over_is_named_and_the_controller_that_lost_it_is_not() {
+    let (old, new) = (deployment("nginx:1.25", 3, &json!([])), deployment("nginx:1.27", 3, &json!([])));
+    let helm_before = entry("helm", "Update", "", T1, image_of("web"));
+    let helm_after = entry("helm", "Update", "", T1, json!({"f:spec": {"f:replicas": {}}}));
+    let kcm = entry("kube-controller-manager", "Update", "status", T1, json!({"f:status": {"f:replicas": {}}}));
+    let edit = entry("kubectl-edit", "Update", "", T2, image_of("web"));
+    let changes = [change(Op::Replace, "/spec/template/spec/containers/1/image")];
+    assert_eq!(
+        who(&[helm_before, kcm.clone()], &[helm_after, edit, kcm], &changes, &old, &new),
+        ["kubectl-edit Update"]
+    );
+}
+
+#[test]
+fn only_the_container_that_changed_counts() {
+    let (old, new) = (deployment("nginx:1.25", 3, &json!([])), deployment("nginx:1.27", 3, &json!([])));
+    let before = [entry("a", "Apply", "", T1, image_of("proxy")), entry("b", "Apply", "", T1, image_of("web"))];
+    let after = [entry("a", "Apply", "", T2, image_of("proxy")), entry("b", "Apply", "", T2, image_of("web"))];
+    let changes = [change(Op::Replace, "/spec/template/spec/containers/1/image")];
+    assert_eq!(who(&before, &after, &changes, &old, &new), ["b Apply"]);
+}
+
+#[test]
+fn server_side_apply_is_told_from_an_update_and_status_and_scale_from_the_object() {
+    let (old, new) = (deployment("nginx:1", 3, &json!([])), deployment("nginx:1", 5, &json!([])));
+    let replicas = json!({"f:spec": {"f:replicas": {}}});
+    let status = json!({"f:status": {"f:replicas": {}}});
+    let scale = [change(Op::Replace, "/spec/replicas")];
+    let apply = entry("argocd-controller", "Apply", "", T2, replicas.clone());
+    assert_eq!(who(&[], &[apply], &scale, &old, &new), ["argocd-controller Apply"]);
+    let hpa = entry("kube-controller-manager", "Update", "scale", T2, replicas);
+    let kcm = entry("kube-controller-manager", "Update", "status", T2, status);
+    assert_eq!(who(&[], &[hpa.clone(), kcm.clone()], &scale, &old, &new), ["kube-controller-manager Update scale"]);
+    let both = [change(Op::Replace, "/spec/replicas"), change(Op::Replace, "/status/replicas")];
+    assert_eq!(who(&[], &[hpa, kcm], &both, &old, &new).len(), 2);
+}
+
+#[test]
+fn two_managers_that_each_changed_a_part_are_both_named_the_newest_first() {
+    let (old, new) = (deployment("nginx:1", 3, &json!([])), deployment("nginx:2", 5, &json!([])));
+    let a = entry("deployer", "Update", "", T1, image_of("web"));
+    let b = entry("kubectl-scale", "Update", "", T2, json!({"f:spec": {"f:replicas": {}}}));
+    let changes =
+        [change(Op::Replace, "/spec/replicas"), change(Op::Replace, "/spec/template/spec/containers/1/image")];
+    assert_eq!(who(&[], &[a, b], &changes, &old, &new), ["kubectl-scale Update", "deployer Update"]);
+}
+
+#[test]
+fn an_added_list_item_belongs_to_whoever_owns_its_parts() {
+    let env = json!([{"name": "LOG_LEVEL", "value": "debug"}]);
+    let (old, new) = (deployment("nginx:1", 3, &json!([])), deployment("nginx:1", 3, &env));
+    let fields = json!({"f:spec": {"f:template": {"f:spec": {"f:containers": {"k:{\"name\":\"web\"}": {"f:env":
+        {"k:{\"name\":\"LOG_LEVEL\"}": {".": {}, "f:name": {}, "f:value": {}}}}}}}}});
+    let set = entry("kubectl-set", "Update", "", T2, fields);
+    let changes = [change(Op::Add, "/spec/template/spec/containers/1/env/0")];
+    assert_eq!(who(&[], &[set], &changes, &old, &new), ["kubectl-set Update"]);
+}
+
+#[test]
+fn a_port_matches_by_both_of_its_keys_and_a_default_protocol_may_be_missing() {
+    let new = json!({"spec": {"ports": [{"port": 80}, {"port": 53, "protocol": "UDP"}]}});
+    let tcp = json!({"f:spec": {"f:ports": {"k:{\"port\":53,\"protocol\":\"TCP\"}": {"f:port": {}}}}});
+    let udp = json!({"f:spec": {"f:ports": {"k:{\"port\":53,\"protocol\":\"UDP\"}": {"f:port": {}}}}});
+    let web = json!({"f:spec": {"f:ports": {"k:{\"port\":80,\"protocol\":\"TCP\"}": {"f:port": {}}}}});
+    let entries =
+        [entry("tcp", "Update", "", T2, tcp), entry("udp", "Update", "", T2, udp), entry("web", "Update", "", T2, web)];
+    assert_eq!(who(&[], &entries, &[change(Op::Replace, "/spec/ports/1/port")], &Value::Null, &new), ["udp Update"]);
+    assert_eq!(who(&[], &entries, &[change(Op::Replace, "/spec/ports/0/port")], &Value::Null, &new), ["web Update"]);
+}
+
+#[test]
+fn a_finalizer_matches_by_its_value_and_an_atomic_list_as_a_whole() {
+    let new = json!({"metadata": {"finalizers": ["a/b", "c/d"]}, "spec": {"args": ["-v", "-x"]}});
+    let fields = json!({"f:metadata": {"f:finalizers": {".": {}, "v:\"c/d\"": {}}}});
+    let other = json!({"f:metadata": {"f:finalizers": {".": {}, "v:\"a/b\"": {}}}});
+    let entries = [entry("mine", "Update", "", T2, fields), entry("other", "Update", "", T2, other)];
+    assert_eq!(who(&[], &entries, &[change(Op::Add, "/metadata/finalizers/1")], &Value::Null, &new), ["mine Update"]);
+    let args = entry("args", "Update", "", T2, json!({"f:spec": {"f:args": {}}}));
+    let labels = entry("labels", "Update", "", T2, json!({"f:metadata": {"f:labels": {}}}));
+    assert_eq!(who(&[], &[args, labels], &[change(Op::Replace, "/spec/args/1")], &Value::Null, &new), ["args Update"]);
+}
+
+#[test]
+fn an_apply_that_drops_a_field_is_named_and_one_that_only_lost_it_to_an_edit_is_not() {
+    let (old, new) = (deployment("nginx:1", 3, &json!([])), Value::Null);
+    let with = json!({"f:metadata": {"f:labels": {"f:app": {}, "f:team": {}}}});
+    let without = json!({"f:metadata": {"f:labels": {"f:app": {}}}});
+    let gone = [change(Op::Remove, "/metadata/labels/team")];
+    let before = [entry("flux", "Apply", "", T1, with.clone())];
+    assert_eq!(who(&before, &[entry("flux", "Apply", "", T2, without.clone())], &gone, &old, &new), ["flux Apply"]);
+    assert_eq!(who(&before, &[entry("flux", "Apply", "", T1, without.clone())], &gone, &old, &new), [""; 0]);
+    let before = [entry("kubectl-label", "Update", "", T1, with)];
+    let after = [entry("kubectl-label", "Update", "", T1, without)];
+    assert_eq!(who(&before, &after, &gone, &old, &new), ["kubectl-label Update"]);
+    assert_eq!(who(&before, &[], &gone, &old, &new), ["kubectl-label Update"]);
+}
+
+#[test]
+fn when_no_entry_differs_the_owner_of_the_changed_path_made_it_in_the_same_second() {
+    let (old, new) = (deployment("nginx:1", 3, &json!([])), deployment("nginx:2", 3, &json!([])));
+    let entries = [
+        entry("deployer", "Update", "", T2, image_of("web")),
+        entry("x", "Update", "status", T2, json!({"f:status": {}})),
+    ];
+    let changes = [change(Op::Replace, "/spec/template/spec/containers/1/image")];
+    assert_eq!(who(&entries, &entries, &changes, &old, &new), ["deployer Update"]);
+}
+
+#[test]
+fn who_asked_for_a_deletion_is_not_recorded_and_not_guessed() {
+    let entries = [entry("helm", "Update", "", T2, image_of("web"))];
+    let changes = [change(Op::Add, "/metadata/deletionTimestamp")];
+    let (old, new) = (json!({"metadata": {}}), json!({"metadata": {"deletionTimestamp": T2}}));
+    assert_eq!(who(&entries, &entries, &changes, &old, &new), [""; 0]);
+}
+
+#[test]
+fn when_nothing_matches_the_entries_with_a_new_time_are_named() {
+    let before = [
+        entry("a", "Update", "", T1, json!({"f:spec": {"f:x": {}}})),
+        entry("b", "Update", "", T1, json!({"f:spec": {"f:y": {}}})),
+    ];
+    let after = [entry("a", "Update", "", T2, json!({"f:spec": {"f:x": {}}})), before[1].clone()];
+    assert_eq!(
+        who(&before, &after, &[change(Op::Replace, "/spec/z")], &Value::Null, &json!({"spec": {"z": 1}})),
+        ["a Update"]
+    );
+}
+
+#[test]
+fn what_is_no_managed_fields_array_names_nobody() {
+    for text in ["", "null", "{}", "[1, null, {\"manager\": 7}]", "[{\"manager\":\"x\",\"fieldsV1\":[1]}"] {
+        assert_eq!(of_update(text.as_bytes(), b"[]", &[]), []);
+        assert_eq!(of_created(text.as_bytes()), []);
+    }
+}
+
+#[test]
+fn a_created_object_names_the_managers_of_its_first_version() {
+    let text = serde_json::to_vec(&[entry("helm", "Apply", "", T1, json!({"f:spec": {}}))]).unwrap();
+    let actors = of_created(&text);
+    assert_eq!(actors.len(), 1);
+    assert_eq!((actors[0].manager.as_str(), actors[0].time), ("helm", Some(T1.parse().unwrap())));
+}
+
+#[test]
+fn peoples_own_tools_are_by_hand_and_controllers_gitops_and_helm_are_not() {
+    for manager in [
+        "kubectl",
+        "kubectl-edit",
+        "kubectl-client-side-apply",
+        "k9s",
+        "Lens",
+        "node-fetch",
+        "curl",
+        "Mozilla",
+        "Mozilla/5.0",
+        "python-requests",
+        "oc",
+        "OpenAPI-Generator",
+    ] {
+        assert!(by_hand(manager), "{manager}");
+    }
+    for manager in [
+        "kube-controller-manager",
+        "kubelet",
+        "argocd-controller",
+        "argocd-application-controller",
+        "flux-client-side-apply",
+        "kustomize-controller",
+        "helm",
+        "Helm",
+        "helm-controller",
+        "terraform",
+        "ocp-operator",
+        "dashboard-controller",
+        "octo",
+        "",
+        "argo-controller",
+    ] {
+        assert!(!by_hand(manager), "{manager}");
+    }
+}

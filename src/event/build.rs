@@ -1,0 +1,158 @@
+//! Puts an event together from what is known of a change. Pure: the time comes in.
+
+#[cfg(test)]
+mod tests;
+
+use std::fmt::Write;
+
+use jiff::Timestamp;
+use serde_json::Value;
+use sha2::{Digest, Sha256};
+
+use super::{
+    Cluster, Event, Kind, Observed, OwnerRef, Owners, ResourceRef, SCHEMA, actors, classes, owner,
+    path::{NULL, Spot},
+    summary,
+};
+use crate::{
+    cluster::{Resource, Version},
+    diff::Diff,
+    redact::Meta,
+};
+
+/// One state of an object.
+#[derive(Clone, Copy, Debug)]
+pub struct State<'a> {
+    pub meta: &'a Meta,
+    /// The document. In updates, sections that did not change may be left out of both states; the sentence is then made
+    /// from the ones that did.
+    pub document: &'a Value,
+    /// `metadata.managedFields` as JSON text.
+    pub managed_fields: &'a [u8],
+}
+
+/// What happened to an object.
+#[derive(Debug)]
+pub enum What<'a> {
+    Created {
+        new: State<'a>,
+    },
+    /// `diff.changes` and `diff.patch` go into the event.
+    Updated {
+        old: State<'a>,
+        new: State<'a>,
+        diff: Diff,
+    },
+    /// `version` is that of the deletion.
+    Deleted {
+        old: State<'a>,
+        version: &'a Version,
+    },
+}
+
+/// Makes the events of one cluster.
+#[derive(Clone, Debug)]
+pub struct Builder {
+    pub cluster: Cluster,
+}
+
+impl Builder {
+    pub fn new(cluster: Cluster) -> Self {
+        Self { cluster }
+    }
+
+    /// The event of one change. The same arguments give the same event, id included.
+    pub fn build(
+        &self,
+        resource: &Resource,
+        observed: Observed,
+        time: Timestamp,
+        what: What<'_>,
+        owners: &dyn Owners,
+    ) -> Event {
+        let (kind, meta, version, previous) = match &what {
+            What::Created { new } => (Kind::Created, new.meta, &new.meta.version, None),
+            What::Updated { old, new, .. } => (Kind::Updated, new.meta, &new.meta.version, Some(&old.meta.version)),
+            What::Deleted { old, version } => (Kind::Deleted, old.meta, *version, Some(&old.meta.version)),
+        };
+        let mut event = Event {
+            schema: SCHEMA.to_owned(),
+            id: id(&self.cluster.uid, &meta.uid, version, kind),
+            time,
+            observed,
+            kind,
+            cluster: self.cluster.clone(),
+            resource: reference(resource, meta, version, previous),
+            owner: Some(owner::root(meta, owners).unwrap_or_else(|| itself(resource, meta))),
+            actors: Vec::new(),
+            classes: Vec::new(),
+            summary: String::new(),
+            changes: Vec::new(),
+            patch: None,
+            object: None,
+        };
+        match what {
+            What::Created { new } => {
+                event.actors = actors::of_created(new.managed_fields);
+                event.classes = classes::of_kind(resource);
+                event.summary = summary::of_created(resource, &meta.name, new.document);
+                event.object = Some(new.document.clone());
+            }
+            What::Updated { old, new, diff } => {
+                let spots = Spot::locate_all(&diff.changes, old.document, new.document);
+                event.actors = actors::of_update(old.managed_fields, new.managed_fields, &spots);
+                event.classes = classes::of_update(resource, &spots);
+                event.summary = summary::of_update(&summary::Update {
+                    resource,
+                    name: &meta.name,
+                    old: old.document,
+                    new: new.document,
+                    spots: &spots,
+                });
+                drop(spots);
+                event.changes = diff.changes;
+                event.patch = Some(diff.patch);
+            }
+            What::Deleted { old, .. } => {
+                event.classes = classes::of_kind(resource);
+                let age = meta.created.map(|created| time.duration_since(created).as_secs());
+                event.summary = summary::of_deleted(resource, &meta.name, age);
+                event.object = (old.document != &NULL).then(|| old.document.clone());
+            }
+        }
+        event
+    }
+}
+
+/// The first 128 bits, in hex, of the SHA-256 of cluster uid, object uid, resourceVersion and type, with a zero byte
+/// between them. The same change has the same id whenever and however often it is seen.
+pub fn id(cluster: &str, uid: &str, version: &Version, kind: Kind) -> String {
+    let mut hash = Sha256::new();
+    for part in [cluster, "\0", uid, "\0", version.as_str(), "\0", kind.as_str()] {
+        hash.update(part.as_bytes());
+    }
+    hash.finalize().iter().take(16).fold(String::with_capacity(32), |mut hex, byte| {
+        let _ = write!(hex, "{byte:02x}");
+        hex
+    })
+}
+
+fn reference(resource: &Resource, meta: &Meta, version: &Version, previous: Option<&Version>) -> ResourceRef {
+    ResourceRef {
+        group: resource.group.clone(),
+        version: resource.version.clone(),
+        resource: resource.plural.clone(),
+        kind: resource.kind.clone(),
+        namespace: meta.namespace.clone(),
+        name: meta.name.clone(),
+        uid: meta.uid.clone(),
+        resource_version: version.0.clone(),
+        previous_resource_version: previous.map(|version| version.0.clone()),
+        generation: meta.generation,
+        labels: meta.labels.clone(),
+    }
+}
+
+fn itself(resource: &Resource, meta: &Meta) -> OwnerRef {
+    OwnerRef { kind: resource.kind.clone(), namespace: meta.namespace.clone(), name: meta.name.clone() }
+}

@@ -1,0 +1,145 @@
+use std::path::Path;
+
+use schemars::generate::SchemaSettings;
+use serde_json::{Value, json};
+
+use super::{
+    super::fixture::{self, event, managed},
+    *,
+};
+use crate::{event::owner::Unknown, redact::Owner};
+
+const DEPLOYMENT: &str = "{apiVersion: apps/v1, kind: Deployment, metadata: {name: web, namespace: shop, creationTimestamp: '2026-11-16T10:00:00Z'}, ";
+const OLD: &str = "spec: {template: {spec: {containers: [{name: web, image: 'nginx:1.25'}]}}}}";
+const NEW: &str = "spec: {template: {spec: {containers: [{name: web, image: 'nginx:1.27'}]}}}}";
+
+fn schema() -> Value {
+    let schema = SchemaSettings::draft2020_12().into_generator().into_root_schema_for::<Event>();
+    serde_json::to_value(schema).unwrap()
+}
+
+#[test]
+fn an_update_becomes_the_event_of_the_design() {
+    let fields =
+        json!({"f:spec": {"f:template": {"f:spec": {"f:containers": {"k:{\"name\":\"web\"}": {"f:image": {}}}}}}});
+    let after = json!([{"manager": "kubectl-set", "operation": "Update", "apiVersion": "apps/v1",
+        "time": "2026-11-16T11:42:16Z", "fieldsType": "FieldsV1", "fieldsV1": fields}]);
+    let event = managed(DEPLOYMENT, OLD, NEW, b"[]", after.to_string().as_bytes());
+    assert_eq!(
+        serde_json::to_value(&event).unwrap(),
+        json!({
+            "schema": "kubediff.event/v1", "id": event.id, "time": "2026-11-16T11:42:17Z", "observed": "live",
+            "type": "updated", "cluster": {"name": "prod-eu", "uid": "c1"},
+            "resource": {"group": "apps", "version": "v1", "resource": "deployments", "kind": "Deployment",
+                "namespace": "shop", "name": "web", "uid": "0b1f", "resourceVersion": "1042",
+                "previousResourceVersion": "1017"},
+            "owner": {"kind": "Deployment", "namespace": "shop", "name": "web"},
+            "actors": [{"manager": "kubectl-set", "operation": "Update", "subresource": "", "time": "2026-11-16T11:42:16Z"}],
+            "classes": ["spec", "image"],
+            "summary": "image of web nginx:1.25 -> nginx:1.27",
+            "changes": [{"op": "replace", "path": "/spec/template/spec/containers/0/image",
+                "field": "spec.template.spec.containers[web].image", "from": "nginx:1.25", "to": "nginx:1.27"}],
+            "patch": [{"op": "replace", "path": "/spec/template/spec/containers/0/image", "value": "nginx:1.27"}],
+        })
+    );
+    assert!(event.by_hand() && !event.is_child());
+}
+
+#[test]
+fn created_and_deleted_events_carry_the_object_and_no_patch() {
+    let created = event(DEPLOYMENT, "", NEW);
+    assert_eq!((created.kind, created.patch.is_none(), created.object.is_some()), (Kind::Created, true, true));
+    assert_eq!(created.resource.previous_resource_version, None);
+    let deleted = event(DEPLOYMENT, OLD, "");
+    assert_eq!((deleted.kind, deleted.patch.is_none(), deleted.object.is_some()), (Kind::Deleted, true, true));
+    assert_eq!(deleted.resource.resource_version, "1042");
+    assert_eq!(deleted.resource.previous_resource_version.as_deref(), Some("1017"));
+    assert_eq!(deleted.actors, []);
+    assert_eq!(deleted.summary, "Deployment web deleted after 102 minutes");
+}
+
+#[test]
+fn ids_stay_the_same_for_ever_and_differ_by_each_of_their_parts() {
+    let of = |cluster: &str, uid: &str, version: &str, kind| id(cluster, uid, &Version::from(version), kind);
+    let base = of("c1", "0b1f", "1042", Kind::Updated);
+    // As `printf 'c1\0000b1f\0001042\000updated' | sha256sum | cut -c1-32` has it.
+    assert_eq!(base, "fc47ca2f1271928edad85917c34cd5e3");
+    for other in [
+        of("c2", "0b1f", "1042", Kind::Updated),
+        of("c1", "0b1e", "1042", Kind::Updated),
+        of("c1", "0b1f", "1043", Kind::Updated),
+        of("c1", "0b1f", "1042", Kind::Deleted),
+        of("c10b", "1f", "1042", Kind::Updated),
+    ] {
+        assert_ne!(base, other);
+    }
+    assert_eq!(event(DEPLOYMENT, OLD, NEW), event(DEPLOYMENT, OLD, NEW));
+}
+
+#[test]
+fn the_owner_is_the_root_of_the_chain() {
+    let owner = Owner { kind: "ReplicaSet".into(), name: "web-5d".into(), controller: true, ..Owner::default() };
+    let meta = Meta { name: "web-5d-x".into(), namespace: "shop".into(), owners: vec![owner], ..Meta::default() };
+    let document = fixture::yaml("{apiVersion: v1, kind: Pod, metadata: {name: web-5d-x}}");
+    let new = State { meta: &meta, document: &document, managed_fields: b"[]" };
+    let resource = fixture::resource(&document);
+    let time = fixture::TIME.parse().unwrap();
+    let event = fixture::builder().build(&resource, Observed::Late, time, What::Created { new }, &Unknown);
+    assert_eq!(
+        event.owner,
+        Some(OwnerRef { kind: "ReplicaSet".into(), namespace: "shop".into(), name: "web-5d".into() })
+    );
+    assert!(event.is_child());
+}
+
+#[test]
+fn the_checked_in_schema_is_the_one_of_the_types() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/event.schema.json");
+    let now = format!("{:#}\n", schema());
+    if std::env::var_os("UPDATE").is_some() {
+        std::fs::write(&path, &now).unwrap();
+    }
+    let there = std::fs::read_to_string(&path).unwrap_or_default();
+    assert!(
+        there == now,
+        "docs/event.schema.json is not what the types say; `UPDATE=1 cargo test --lib event::build` writes it anew"
+    );
+}
+
+#[test]
+fn events_are_valid_by_the_schema_and_read_back_as_they_were() {
+    let validator = jsonschema::validator_for(&schema()).unwrap();
+    let events = [event(DEPLOYMENT, OLD, NEW), event(DEPLOYMENT, "", NEW), event(DEPLOYMENT, OLD, "")];
+    for event in events {
+        let value = serde_json::to_value(&event).unwrap();
+        let errors: Vec<String> = validator.iter_errors(&value).map(|error| error.to_string()).collect();
+        assert_eq!(errors, [""; 0], "{value:#}");
+        assert_eq!(serde_json::from_value::<Event>(value).unwrap(), event);
+    }
+    let mut wrong = serde_json::to_value(event(DEPLOYMENT, OLD, NEW)).unwrap();
+    wrong["classes"] = json!(["no such class"]);
+    assert!(!validator.is_valid(&wrong));
+}
+
+#[test]
+fn the_documentation_names_every_field_and_class() {
+    let docs = include_str!("../../../docs/events.md");
+    for class in super::super::Class::ALL {
+        assert!(
+            docs.contains(&format!("| `{class}` | {} |", class.about().trim())),
+            "docs/events.md lacks the class {class}"
+        );
+    }
+    let schema = schema();
+    let mut objects = vec![&schema];
+    objects.extend(schema["$defs"].as_object().into_iter().flatten().map(|(_, def)| def));
+    for field in objects.iter().filter_map(|def| def["properties"].as_object()).flat_map(|fields| fields.keys()) {
+        assert!(
+            docs.contains(&format!("`{field}`")) || docs.contains(&format!(".{field}`")),
+            "docs/events.md lacks {field}"
+        );
+    }
+    for tool in super::super::actors::BY_HAND {
+        assert!(docs.contains(&format!("`{tool}`")), "docs/events.md lacks the tool {tool}");
+    }
+}

@@ -1,0 +1,80 @@
+//! Node: ready or not, cordoned, pressure, taints, kubelet, size.
+
+use serde_json::Value;
+
+use super::{Sentence, Update, words};
+
+pub(super) fn tell(update: &Update<'_>, sentence: &mut Sentence) {
+    conditions(update, sentence);
+    if update.touches(&["spec", "unschedulable"]) {
+        let cordoned = update.is("/spec/unschedulable") == &Value::Bool(true);
+        sentence.say(if cordoned { "Node cordoned" } else { "Node uncordoned" });
+        sentence.tell(update, &["spec", "unschedulable"]);
+    }
+    if update.touches(&["spec", "taints"]) {
+        taints(update, sentence);
+        sentence.tell(update, &["spec", "taints"]);
+    }
+    for (index, spot) in update.spots.iter().enumerate() {
+        let part = if spot.is(&["status", "nodeInfo", "kubeletVersion"]) {
+            words::change("kubelet", spot.from(), spot.to())
+        } else if spot.is(&["status", "capacity", "*"]) {
+            words::change(&format!("capacity {}", spot.key(2)), spot.from(), spot.to())
+        } else if spot.is(&["status", "allocatable", "*"]) && !update.touches(&["status", "capacity", spot.key(2)]) {
+            words::change(&format!("allocatable {}", spot.key(2)), spot.from(), spot.to())
+        } else {
+            continue;
+        };
+        sentence.say(part);
+        sentence.told[index] = true;
+    }
+    if !sentence.parts.is_empty() {
+        sentence.tell(update, &["status"]);
+    }
+}
+
+fn conditions(update: &Update<'_>, sentence: &mut Sentence) {
+    let (was, is) = (&update.old["status"], &update.new["status"]);
+    for condition in words::items(&is["conditions"]) {
+        let kind = words::text(&condition["type"]);
+        let before = words::text(&words::condition(was, kind)["status"]);
+        let after = words::text(&condition["status"]);
+        if before == after {
+            continue;
+        }
+        match (kind, after) {
+            ("Ready", "True") => sentence.say("Node is Ready"),
+            ("Ready", "Unknown") => sentence.say("Node is NotReady: its kubelet is silent"),
+            ("Ready", _) => sentence.say("Node is NotReady"),
+            // The kubelet's silence is told by Ready.
+            (_, "Unknown") => {}
+            ("NetworkUnavailable", "True") => sentence.say("Node has no network"),
+            ("NetworkUnavailable", _) if before == "True" => sentence.say("Node has its network back"),
+            ("NetworkUnavailable", _) => {}
+            (kind, "True") => sentence.say(format!("Node has {}", words::one_line(kind))),
+            (kind, _) if before == "True" => sentence.say(format!("Node no longer has {}", words::one_line(kind))),
+            _ => {}
+        }
+    }
+}
+
+/// `dedicated=gpu:NoSchedule`.
+fn text(taint: &Value) -> String {
+    let value = words::text(&taint["value"]);
+    let value = if value.is_empty() { String::new() } else { format!("={value}") };
+    words::one_line(&format!("{}{value}:{}", words::text(&taint["key"]), words::text(&taint["effect"])))
+}
+
+fn taints(update: &Update<'_>, sentence: &mut Sentence) {
+    let (was, is) = (words::items(update.was("/spec/taints")), words::items(update.is("/spec/taints")));
+    // The node controller mirrors conditions and cordons as taints: they are told by what they mirror.
+    let said = !sentence.parts.is_empty();
+    let own = |taint: &&Value| !said || !words::text(&taint["key"]).starts_with("node.kubernetes.io/");
+    let here = |list: &[Value], taint: &Value| list.iter().any(|other| text(other) == text(taint));
+    for taint in is.iter().filter(|taint| !here(was, taint)).filter(own) {
+        sentence.say(format!("taint {} added", text(taint)));
+    }
+    for taint in was.iter().filter(|taint| !here(is, taint)).filter(own) {
+        sentence.say(format!("taint {} removed", text(taint)));
+    }
+}

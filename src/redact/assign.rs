@@ -1,0 +1,260 @@
+//! Assignments to names of credentials within a text: `password: x`, `PASSWORD=x`, `"password": "x"`, `--token x`,
+//! `<password>x</password>`, `name: DB_PASSWORD` with `value: x` after it. Files of any format are read alike, by lines;
+//! where a value ends is guessed so that rather too much is masked than too little.
+
+use super::{Rules, mark::LAST_APPLIED, text::Span};
+
+/// Names longer than this are no names.
+const NAME: usize = 128;
+
+impl Rules {
+    /// `hits`: where something that may be part of a name stands.
+    pub(super) fn assignments(&self, text: &str, hits: &[usize], spans: &mut Vec<Span>) {
+        let mut done = 0;
+        for &hit in hits {
+            if hit < done {
+                continue;
+            }
+            let name = name_around(text, hit);
+            done = name.end;
+            let bare = text[name.clone()].trim_start_matches('-').trim_end_matches(['.', '-']);
+            let last_applied = LAST_APPLIED.ends_with(bare) && bare.starts_with("last-applied");
+            if !last_applied && !self.credential(bare) {
+                continue;
+            }
+            let value = Value { text, name: &name, bare };
+            if let Some((start, end)) = value.find() {
+                done = done.max(end);
+                let value = &text[start..end];
+                if self.whole(value).is_some() {
+                    spans.push((start, end, None));
+                }
+            }
+        }
+    }
+}
+
+fn is_name(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.')
+}
+
+fn name_around(text: &str, hit: usize) -> std::ops::Range<usize> {
+    let bytes = text.as_bytes();
+    let before = bytes[..hit].iter().rev().take(NAME).take_while(|b| is_name(**b)).count();
+    let after = bytes[hit..].iter().take(NAME).take_while(|b| is_name(**b)).count();
+    hit - before..hit + after
+}
+
+/// A name of a credential in a text, of which the value is looked for.
+struct Value<'a> {
+    text: &'a str,
+    name: &'a std::ops::Range<usize>,
+    bare: &'a str,
+}
+
+impl Value<'_> {
+    fn find(&self) -> Option<(usize, usize)> {
+        let bytes = self.text.as_bytes();
+        let before = self.name.start.checked_sub(1).map(|at| bytes[at]);
+        let mut at = self.name.end;
+        let mut closed = false;
+        while let Some(b'"' | b'\'' | b'`' | b']' | b'\\' | b')') = bytes.get(at) {
+            closed = true;
+            at += 1;
+        }
+        if bytes.get(at) == Some(&b'>') && matches!(before, Some(b'<' | b'"' | b'\'')) {
+            let end = self.text[at..].find('<').map_or(self.text.len(), |len| at + len);
+            return self.trimmed(at + 1, end);
+        }
+        let gap = self.spaces(at);
+        match bytes.get(gap) {
+            // `vault/token:1.2` is an image, `token://` a scheme.
+            Some(b':') if self.text[gap..].starts_with("://") => None,
+            Some(b':') if before == Some(b'/') && !matches!(bytes.get(gap + 1), None | Some(b' ' | b'\n')) => None,
+            Some(b':' | b'=') => {
+                let mut from = gap + 1;
+                while let Some(b'=' | b'>' | b':') = bytes.get(from) {
+                    from += 1;
+                }
+                self.value(from, bytes[gap] == b':')
+            }
+            _ => self.paired(at).or_else(|| self.after_space(gap, closed)),
+        }
+    }
+
+    fn spaces(&self, from: usize) -> usize {
+        from + self.text.as_bytes()[from..].iter().take_while(|b| matches!(b, b' ' | b'\t')).count()
+    }
+
+    /// The name is itself a value: `name: DB_PASSWORD`, then `value: x`.
+    fn paired(&self, at: usize) -> Option<(usize, usize)> {
+        let rest = self.text.get(at..)?;
+        let inner = rest.trim_start_matches([' ', '\t', '\r', '\n', ',', '"', '\'', '\\']);
+        if inner.len() == rest.len() {
+            return None;
+        }
+        let after = inner.strip_prefix("value").or_else(|| inner.strip_prefix("Value"))?;
+        let separator = after.trim_start_matches(['"', '\'', '\\', ' ']);
+        separator
+            .strip_prefix([':', '='])
+            .map(|value| self.text.len() - value.len())
+            .and_then(|at| self.value(at, true))
+    }
+
+    /// `--token x`; `requirepass x` on a line of its own; `machine m login l password x`.
+    fn after_space(&self, gap: usize, closed: bool) -> Option<(usize, usize)> {
+        let bytes = self.text.as_bytes();
+        if gap == self.name.end || closed {
+            return None;
+        }
+        let (line_start, line_end) = self.line();
+        let line = &self.text[line_start..line_end];
+        let flag = bytes[self.name.start] == b'-';
+        let alone = line[self.name.end - line_start..].split_whitespace().count() == 1
+            && line[..self.name.start - line_start].trim().is_empty()
+            && bytes[self.name.start].is_ascii_lowercase();
+        let setting =
+            alone && (self.text.trim_end().contains('\n') || self.bare.contains("pass") || self.bare == "masterauth");
+        let netrc = line.contains("login ") && self.bare == "password";
+        if flag || setting || netrc { self.value(gap, false) } else { None }
+    }
+
+    /// The line of the name, without its line feed.
+    fn line(&self) -> (usize, usize) {
+        let start = self.text[..self.name.start].rfind('\n').map_or(0, |at| at + 1);
+        let end = self.text[self.name.end..].find('\n').map_or(self.text.len(), |len| self.name.end + len);
+        (start, end)
+    }
+
+    /// Whether nothing but an indent, a dash, a quote or `export` stands before the name on its line.
+    fn begins_line(&self) -> bool {
+        let (start, _) = self.line();
+        let before = self.text[start..self.name.start].trim_matches([' ', '\t', '-', '"', '\'', '#', ';', '?']);
+        matches!(before, "" | "export" | "set" | "ENV" | "ARG" | "SET" | "const" | "let" | "var" | "env")
+    }
+
+    fn value(&self, from: usize, colon: bool) -> Option<(usize, usize)> {
+        let bytes = self.text.as_bytes();
+        let mut from = self.spaces(from);
+        // How the API server tells of a wrong value.
+        if let Some(rest) = self.text[from..].strip_prefix("Invalid value:") {
+            from = self.spaces(self.text.len() - rest.len());
+        }
+        for quotes in ["\"\"\"", "'''"] {
+            if let Some(rest) = self.text[from..].strip_prefix(quotes) {
+                return self.trimmed(from + 3, rest.find(quotes).map_or(self.text.len(), |len| from + 3 + len));
+            }
+        }
+        let slashes = bytes[from..].iter().take_while(|b| **b == b'\\').count();
+        match bytes.get(from + slashes) {
+            Some(&quote @ (b'"' | b'\'' | b'`')) => {
+                let start = from + slashes + 1;
+                return Some((start, self.closing(start, quote, slashes)));
+            }
+            None if slashes == 0 => return None,
+            Some(b'\n' | b'\r') if slashes == 0 => return if colon { self.block(false) } else { None },
+            Some(b'|' | b'>')
+                if colon && self.rest_of_line(from + 1).bytes().all(|b| b"+-0123456789 \t\r".contains(&b)) =>
+            {
+                return self.block(true);
+            }
+            Some(b'[') => {
+                let end = self.text[from..].find(']').map_or(self.text.len(), |len| from + len);
+                return self.trimmed(from + 1, end);
+            }
+            Some(b'{') => return None,
+            _ => {}
+        }
+        if self.begins_line() || self.bare.to_ascii_lowercase().ends_with("authorization") {
+            let mut end = self.text[from..].find('\n').map_or(self.text.len(), |len| from + len);
+            while self.text[..end].ends_with('\\') && end < self.text.len() {
+                end = self.text[end + 1..].find('\n').map_or(self.text.len(), |len| end + 1 + len);
+            }
+            if self.bare.to_ascii_lowercase().ends_with("authorization") {
+                end = self.text[from..end].find(['"', '\'']).map_or(end, |len| from + len);
+            }
+            return self.trimmed(from, end);
+        }
+        let rest = &self.text[from..];
+        let mut end = rest.find(|c: char| c.is_whitespace() || "\"'`<".contains(c)).unwrap_or(rest.len());
+        if let Some(cut) = rest[..end].find("\\n") {
+            end = cut;
+        }
+        // `password=x;user=y` and `?token=x&page=2`: up to what looks like the next assignment.
+        let next = rest[..end].char_indices().find(|&(at, c)| {
+            matches!(c, ';' | '&' | ',') && {
+                let word = rest[at + 1..].trim_start();
+                let len = word.bytes().take_while(|b| is_name(*b) || *b == b' ').count();
+                len > 0 && matches!(word.as_bytes().get(len), Some(b'=' | b':'))
+            }
+        });
+        let end = next.map_or(end, |(at, _)| at);
+        let value = rest[..end].trim_end_matches([')', ']', '}', ',', ';', '\\']);
+        Some((from, from + value.len()))
+    }
+
+    fn rest_of_line(&self, from: usize) -> &str {
+        let rest = &self.text[from..];
+        &rest[..rest.find('\n').unwrap_or(rest.len())]
+    }
+
+    /// Where the quote that is open closes; the end of the text when it never does.
+    fn closing(&self, start: usize, quote: u8, slashes: usize) -> usize {
+        let bytes = self.text.as_bytes();
+        let (mut at, mut run) = (start, 0);
+        while at < bytes.len() {
+            match bytes[at] {
+                b'\\' => run += 1,
+                byte if byte == quote => {
+                    let doubled = quote == b'\'' && slashes == 0 && bytes.get(at + 1) == Some(&b'\'');
+                    let closes = if slashes == 0 { run % 2 == 0 } else { run <= slashes };
+                    if doubled {
+                        at += 1;
+                    } else if closes {
+                        return at - run.min(slashes);
+                    }
+                    run = 0;
+                }
+                _ => run = 0,
+            }
+            at += 1;
+        }
+        bytes.len()
+    }
+
+    /// The lines below the name that are indented deeper. A block scalar is masked whole; otherwise it is a list, or a
+    /// mapping that is read by itself.
+    fn block(&self, scalar: bool) -> Option<(usize, usize)> {
+        let (line_start, line_end) = self.line();
+        let indent = |line: &str| line.len() - line.trim_start_matches(' ').len();
+        let own = indent(&self.text[line_start..]);
+        let start = (line_end + 1).min(self.text.len());
+        let mut end = start;
+        for line in self.text[start..].split_inclusive('\n') {
+            let content = line.trim();
+            let item = !scalar && content.starts_with("- ");
+            let deeper = indent(line) > own || (item && indent(line) == own);
+            if !content.is_empty() && !deeper {
+                break;
+            }
+            if !scalar && !content.is_empty() && !item {
+                let mapping = content
+                    .split_once(':')
+                    .is_some_and(|(key, rest)| !key.contains(' ') && (rest.is_empty() || rest.starts_with(' ')));
+                if mapping {
+                    break;
+                }
+            }
+            end += line.len();
+        }
+        self.trimmed(start, end)
+    }
+
+    fn trimmed(&self, start: usize, end: usize) -> Option<(usize, usize)> {
+        let part = self.text.get(start..end)?;
+        let from = start + (part.len() - part.trim_start().len());
+        let value = part.trim();
+        let value = value.strip_suffix([',', ';']).unwrap_or(value).trim_end();
+        (!value.is_empty()).then(|| (from, from + value.len()))
+    }
+}

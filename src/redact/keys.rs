@@ -1,0 +1,435 @@
+//! Which names are names of credentials. Names are read as words, so that `DB_PASSWORD` and `clientSecret` are, and
+//! `secretName`, `tokenExpirationSeconds` and `author` are not.
+
+/// Whether a field, variable or flag of this name holds a credential.
+///
+/// A credential word counts unless a word after it says that the value only describes or points to one (`secretName`,
+/// `passwordFile`). In doubt it is one: a mask that was not needed costs less than a leak.
+pub(super) fn is_credential(name: &str) -> bool {
+    // Of `example.com/api-key` the domain says who asks, not what.
+    let name = name.rsplit('/').next().unwrap_or(name);
+    if name.len() > 256 {
+        return false;
+    }
+    let spaced = spaced(name);
+    let words: Vec<&str> = spaced.split('_').filter(|word| word.bytes().any(|b| b.is_ascii_alphabetic())).collect();
+    let words = words.as_slice();
+    let Some((at, len)) = last_term(words) else { return false };
+    let after = &words[at + len..];
+    if after.iter().any(|word| DESCRIBES.contains(word)) {
+        return false;
+    }
+    let before = &words[..at];
+    !before.iter().any(|word| LEADS.contains(word))
+        && !before.last().is_some_and(|word| BORROWED.contains(word))
+        && !(before.ends_with(&["service", "account"]) && after.is_empty() && words[at] == "token")
+        && (after.is_empty() || !LAST_ONLY.contains(&words[at]))
+}
+
+/// After a credential word: the value is about it, not it.
+const DESCRIBES: &[&str] = &[
+    "name",
+    "names",
+    "ref",
+    "refs",
+    "reference",
+    "references",
+    "selector",
+    "selectors",
+    "path",
+    "paths",
+    "file",
+    "files",
+    "filename",
+    "dir",
+    "directory",
+    "mount",
+    "mounts",
+    "mountpath",
+    "volume",
+    "volumes",
+    "expiration",
+    "expires",
+    "expiry",
+    "expire",
+    "seconds",
+    "second",
+    "minutes",
+    "hours",
+    "days",
+    "ms",
+    "ttl",
+    "duration",
+    "timeout",
+    "interval",
+    "period",
+    "mode",
+    "type",
+    "types",
+    "kind",
+    "id",
+    "ids",
+    "policy",
+    "policies",
+    "length",
+    "min",
+    "max",
+    "size",
+    "limit",
+    "count",
+    "enabled",
+    "disabled",
+    "enable",
+    "disable",
+    "required",
+    "optional",
+    "namespace",
+    "namespaces",
+    "class",
+    "url",
+    "uri",
+    "endpoint",
+    "audience",
+    "audiences",
+    "issuer",
+    "issuers",
+    "algorithm",
+    "algorithms",
+    "alg",
+    "version",
+    "provider",
+    "providers",
+    "manager",
+    "managers",
+    "store",
+    "stores",
+    "controller",
+    "operator",
+    "rotation",
+    "rotate",
+    "age",
+    "template",
+    "templates",
+    "labels",
+    "annotations",
+    "review",
+    "reviews",
+    "reviewer",
+    "request",
+    "requests",
+    "status",
+    "state",
+    "format",
+    "encoding",
+    "strategy",
+    "method",
+    "methods",
+    "property",
+    "properties",
+    "config",
+    "configuration",
+    "settings",
+    "options",
+    "spec",
+    "source",
+    "sources",
+    "resource",
+    "resources",
+    "projection",
+    "projections",
+    "generator",
+    "generation",
+    "usage",
+    "usages",
+    "header",
+    "headers",
+    "field",
+    "fields",
+    "claim",
+    "claims",
+    "scope",
+    "scopes",
+    "index",
+    "order",
+    "prefix",
+    "suffix",
+    "separator",
+    "group",
+    "groups",
+    "role",
+    "roles",
+    "user",
+    "username",
+    "login",
+    "email",
+    "host",
+    "port",
+    "service",
+    "server",
+    "domain",
+    "realm",
+    "engine",
+    "backend",
+    "driver",
+    "plugin",
+    "plugins",
+    "webhook",
+    "proxy",
+    "cache",
+    "change",
+    "changed",
+    "updated",
+    "created",
+    "creation",
+    "modified",
+    "last",
+    "timestamp",
+    "time",
+    "date",
+    "hash",
+    "checksum",
+    "sha256",
+    "digest",
+    "fingerprint",
+    "title",
+    "description",
+    "hint",
+    "label",
+    "placeholder",
+    "message",
+    "error",
+    "errors",
+    "reason",
+    "yaml",
+    "yml",
+    "json",
+    "conf",
+    "cfg",
+    "ini",
+    "toml",
+    "xml",
+    "sh",
+    "py",
+    "js",
+    "ts",
+    "go",
+    "lua",
+    "md",
+    "html",
+    "sql",
+    "tpl",
+    "tmpl",
+    "rego",
+    "crt",
+    "cert",
+    "certs",
+    "certificate",
+    "certificates",
+    "ca",
+    "pub",
+    "public",
+    "exists",
+    "found",
+    "ready",
+    "synced",
+    "valid",
+    "location",
+    "bucket",
+    "region",
+    "arn",
+    "vault",
+    "csi",
+    "syncer",
+    "sync",
+    "injector",
+    "reader",
+    "readers",
+    "admin",
+    "list",
+    "get",
+    "watch",
+];
+
+/// Before a credential word: the value is a switch, or a number of them.
+const LEADS: &[&str] = &[
+    "automount",
+    "use",
+    "uses",
+    "enable",
+    "enabled",
+    "disable",
+    "has",
+    "is",
+    "require",
+    "requires",
+    "required",
+    "allow",
+    "allows",
+    "skip",
+    "max",
+    "min",
+    "num",
+    "count",
+    "total",
+    "public",
+    "forbid",
+];
+
+/// Right before `secret`: the value is the name of one.
+const BORROWED: &[&str] = &["pull", "existing", "inject"];
+
+/// Words that only count at the end: `auth` and `basicAuth`, but not `auth-mode-of-x`.
+const LAST_ONLY: &[&str] = &["auth", "pass", "authorization", "bearer", "cookie", "sas", "pin"];
+
+const WORDS: &[&str] = &[
+    "password",
+    "passwords",
+    "passwd",
+    "passwds",
+    "pwd",
+    "pass",
+    "passphrase",
+    "passphrases",
+    "passcode",
+    "secret",
+    "secrets",
+    "token",
+    "tokens",
+    "apikey",
+    "apikeys",
+    "credential",
+    "credentials",
+    "creds",
+    "cred",
+    "auth",
+    "authorization",
+    "dsn",
+    "jwt",
+    "bearer",
+    "cookie",
+    "htpasswd",
+    "pgpass",
+    "dockerconfigjson",
+    "dockercfg",
+    "connectionstring",
+    "connectionstrings",
+    "connstr",
+    "sas",
+    "mnemonic",
+    "keytab",
+    "masterauth",
+    "otp",
+    "kubeconfigdata",
+    "pin",
+];
+
+/// Words that end so: `PGPASSWORD`, `clientsecret`, `authtoken`.
+const ENDINGS: &[&str] = &[
+    "password",
+    "passwd",
+    "passphrase",
+    "secret",
+    "token",
+    "apikey",
+    "accesskey",
+    "secretkey",
+    "privatekey",
+    "accountkey",
+    "masterkey",
+    "encryptionkey",
+    "signingkey",
+    "sharedkey",
+    "credential",
+    "credentials",
+    "requirepass",
+    "userpass",
+    "dbpass",
+    "rootpass",
+    "adminpass",
+    "smtppass",
+    "authkey",
+    "sessionkey",
+];
+
+/// Before `key`: `apiKey`, `AWS_SECRET_ACCESS_KEY`, `client-key-data`.
+const KEYED: &[&str] = &[
+    "api",
+    "access",
+    "secret",
+    "private",
+    "encryption",
+    "encrypt",
+    "signing",
+    "sign",
+    "master",
+    "shared",
+    "account",
+    "storage",
+    "auth",
+    "session",
+    "license",
+    "ssh",
+    "deploy",
+    "app",
+    "application",
+    "hmac",
+    "aes",
+    "rsa",
+    "unseal",
+    "service",
+    "subscription",
+    "integration",
+    "ingest",
+    "ingestion",
+    "write",
+    "webhook",
+    "crypto",
+    "cipher",
+    "decryption",
+    "admin",
+    "root",
+    "wrapping",
+    "fernet",
+    "wireguard",
+    "functions",
+];
+
+/// Where the last credential term stands, and how many words it has.
+fn last_term(words: &[&str]) -> Option<(usize, usize)> {
+    (0..words.len()).rev().find_map(|at| {
+        let word = words[at];
+        if WORDS.contains(&word) || ENDINGS.iter().any(|ending| word.ends_with(ending)) {
+            return Some((at, 1));
+        }
+        let next = *words.get(at + 1)?;
+        let pair = match next {
+            "key" | "keys" => KEYED.contains(&word) || (word == "client" && words.get(at + 2) == Some(&"data")),
+            "string" | "strings" | "str" => matches!(word, "connection" | "conn"),
+            "signature" => word == "access",
+            "word" | "phrase" => word == "pass",
+            _ => false,
+        };
+        pair.then_some((at, 2))
+    })
+}
+
+/// A name in lower case with `_` between its words: `DBPassword` and `db-password` are `db_password`.
+fn spaced(name: &str) -> String {
+    let bytes = name.as_bytes();
+    let mut out = String::with_capacity(bytes.len() + 8);
+    for (i, &byte) in bytes.iter().enumerate() {
+        if !byte.is_ascii_alphanumeric() {
+            out.push('_');
+            continue;
+        }
+        let before = i.checked_sub(1).map_or(b'_', |i| bytes[i]);
+        let after = bytes.get(i + 1).copied().unwrap_or(b'_');
+        let starts_word = byte.is_ascii_uppercase()
+            && (before.is_ascii_lowercase() || (before.is_ascii_uppercase() && after.is_ascii_lowercase()));
+        if starts_word || byte.is_ascii_digit() != before.is_ascii_digit() {
+            out.push('_');
+        }
+        out.push(byte.to_ascii_lowercase() as char);
+    }
+    out
+}

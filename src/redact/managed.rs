@@ -1,0 +1,96 @@
+//! `metadata.managedFields` as it is kept beside a document. It names fields and holds no values, but for the keys of
+//! list items: `k:{"name":"web"}` and `v:"value"`, which are masked by the same rules.
+
+use super::{
+    DEPTH, Rules,
+    emit::quote,
+    tape::{Kind, Tape, unescape},
+};
+
+/// In the server's order, without spaces.
+pub(super) fn fields(rules: &Rules, tape: &Tape<'_>, at: Option<usize>) -> Box<[u8]> {
+    let Some(at) = at.filter(|&at| tape.kind(at) == Kind::Array) else { return Box::from(*b"[]") };
+    let mut out = Vec::with_capacity(tape.raw(at).len());
+    let readable = tape.depth <= DEPTH || tape.depth_of(at) <= DEPTH;
+    Printer { rules, tape, readable, out: &mut out }.value(at, false);
+    out.into()
+}
+
+struct Printer<'r, 'a> {
+    rules: &'r Rules,
+    tape: &'r Tape<'a>,
+    /// False: `fieldsV1` is left out, serde_json could not read it back.
+    readable: bool,
+    out: &'r mut Vec<u8>,
+}
+
+impl Printer<'_, '_> {
+    /// `credential`: below the name of one, where the values of a set are masked whole.
+    fn value(&mut self, at: usize, credential: bool) {
+        match self.tape.kind(at) {
+            Kind::Object => {
+                self.out.push(b'{');
+                let mut first = true;
+                for (key, value) in self.tape.fields(at) {
+                    if !self.readable && self.tape.raw(key) == "fieldsV1" {
+                        continue;
+                    }
+                    if !first {
+                        self.out.push(b',');
+                    }
+                    first = false;
+                    let raw = self.tape.raw(key);
+                    self.key(key, credential);
+                    self.out.push(b':');
+                    let below = match raw.strip_prefix("f:") {
+                        Some(name) => self.rules.credential(name),
+                        None => credential,
+                    };
+                    self.value(value, below);
+                }
+                self.out.push(b'}');
+            }
+            Kind::Array => {
+                self.out.push(b'[');
+                let (mut item, end) = (at + 1, self.tape.next(at));
+                while item < end {
+                    if item > at + 1 {
+                        self.out.push(b',');
+                    }
+                    self.value(item, credential);
+                    item = self.tape.next(item);
+                }
+                self.out.push(b']');
+            }
+            Kind::String => self.string(at, |rules, text| rules.text(text, 0)),
+            _ => self.out.extend_from_slice(self.tape.raw(at).as_bytes()),
+        }
+    }
+
+    fn key(&mut self, key: usize, credential: bool) {
+        let raw = self.tape.raw(key);
+        if raw.starts_with("k:") || raw.starts_with("v:") {
+            self.string(key, |rules, text| {
+                let (kind, value) = text.split_at(2);
+                let masked = match value.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')) {
+                    Some(inner) if credential => rules.whole(&unescape(inner)).map(|mask| format!("\"{mask}\"")),
+                    _ => rules.text(value, 0),
+                };
+                masked.map(|masked| format!("{kind}{masked}"))
+            });
+        } else {
+            self.string(key, Rules::shape);
+        }
+    }
+
+    fn string(&mut self, at: usize, masked: impl Fn(&Rules, &str) -> Option<String>) {
+        match masked(self.rules, &self.tape.string(at)) {
+            Some(masked) => quote(self.out, &masked),
+            None => {
+                self.out.push(b'"');
+                self.out.extend_from_slice(self.tape.raw(at).as_bytes());
+                self.out.push(b'"');
+            }
+        }
+    }
+}

@@ -1,0 +1,464 @@
+//! What is masked in a text, by what it looks like: tokens of known shapes, key blocks, passwords in URLs, assignments
+//! to names of credentials ([`super::assign`]), and JSON or manifests inside of it.
+//!
+//! Nearly every string of a cluster is plain, so the way to "nothing here" is short: one table look-up a byte. Only
+//! what it stops at is searched for literals, and only the detectors whose literals occur are run.
+
+use std::sync::LazyLock;
+
+use aho_corasick::{AhoCorasick, AhoCorasickBuilder, AhoCorasickKind};
+use base64::{
+    Engine, alphabet,
+    engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig},
+};
+use regex::Regex;
+
+use super::{
+    Rules,
+    emit::quote,
+    manifest,
+    mark::{LEVELS, Marker},
+    mask::is_mask,
+    tape::{Fate, Kind, Tape},
+};
+
+/// Names of credentials.
+const NAMES: u32 = 1;
+const URL: u32 = 1 << 1;
+const PEM: u32 = 1 << 2;
+/// What base64 or gzip may hide.
+const PACKED: u32 = 1 << 3;
+const JWT: u32 = 1 << 4;
+const TOKEN: u32 = 1 << 5;
+const HEADER: u32 = 1 << 6;
+const AWS: u32 = 1 << 7;
+const CRYPT: u32 = 1 << 8;
+const COMMAND: u32 = 1 << 9;
+const MANIFEST: u32 = 1 << 10;
+/// The shapes that are secret whatever name they stand under, and wherever: in the name of a field too.
+const SHAPES: u32 = URL | PEM | PACKED | JWT | TOKEN | HEADER | AWS | CRYPT;
+
+/// A literal, what it may be a sign of, and where in it the three letters stand that are looked for first: the rarest
+/// ones in texts of a cluster.
+const LITERALS: &[(&str, u32, usize)] = &[
+    ("pass", NAMES, 0),
+    ("pwd", NAMES, 0),
+    ("secret", NAMES | MANIFEST, 2),
+    ("token", NAMES, 1),
+    ("key", NAMES, 0),
+    ("cred", NAMES, 0),
+    ("auth", NAMES, 1),
+    ("dsn", NAMES, 0),
+    ("jwt", NAMES, 0),
+    ("conn", NAMES, 1),
+    ("sas", NAMES, 0),
+    ("mnemonic", NAMES, 0),
+    ("bearer", NAMES | HEADER, 0),
+    ("basic ", HEADER, 3),
+    ("cookie", NAMES, 2),
+    ("otp", NAMES, 0),
+    ("dockercfg", NAMES, 6),
+    ("last-applied", NAMES, 3),
+    ("://", URL, 0),
+    ("@tcp(", URL, 0),
+    ("@unix(", URL, 0),
+    (":thin:", URL, 0),
+    ("-----begin", PEM, 0),
+    ("ls0tls1crudjti", PACKED, 0),
+    ("eyj", JWT | PACKED, 0),
+    ("h4si", PACKED, 0),
+    ("akia", AWS, 0),
+    ("asia", AWS, 0),
+    ("aida", AWS, 0),
+    ("aroa", AWS, 0),
+    ("ghp_", TOKEN, 0),
+    ("gho_", TOKEN, 0),
+    ("ghu_", TOKEN, 0),
+    ("ghs_", TOKEN, 0),
+    ("ghr_", TOKEN, 0),
+    ("github_pat_", TOKEN, 5),
+    ("xox", TOKEN, 0),
+    ("xapp-", TOKEN, 0),
+    ("k_live_", TOKEN, 0),
+    ("k_test_", TOKEN, 0),
+    ("aiza", TOKEN, 0),
+    ("npm_", TOKEN, 1),
+    ("glpat-", TOKEN, 0),
+    ("gldt-", TOKEN, 0),
+    ("glrt-", TOKEN, 0),
+    ("hvs.", TOKEN, 0),
+    ("hvb.", TOKEN, 0),
+    ("ya29.", TOKEN, 0),
+    ("sg.", TOKEN, 0),
+    ("dop_v1_", TOKEN, 1),
+    ("dckr_pat_", TOKEN, 0),
+    ("pypi-", TOKEN, 0),
+    ("sk-", TOKEN, 0),
+    ("gocspx-", TOKEN, 2),
+    ("shpat_", TOKEN, 0),
+    ("hooks.slack.com", TOKEN, 3),
+    ("/api/webhooks/", TOKEN, 6),
+    ("sig=", TOKEN, 1),
+    (":aa", TOKEN, 0),
+    ("$apr1$", CRYPT, 0),
+    ("$2a$", CRYPT, 0),
+    ("$2b$", CRYPT, 0),
+    ("$2y$", CRYPT, 0),
+    ("$1$", CRYPT, 0),
+    ("$5$", CRYPT, 0),
+    ("$6$", CRYPT, 0),
+    ("$y$", CRYPT, 0),
+    ("$argon2", CRYPT, 1),
+    ("mysql", COMMAND, 1),
+    ("sshpass", COMMAND, 1),
+    ("redis-cli", COMMAND, 4),
+    ("curl", COMMAND, 1),
+    (" -u", COMMAND, 0),
+    ("--user", COMMAND, 0),
+];
+
+/// One bit for each three letters that a literal is looked for by. Letters are taken without their case; what is no
+/// letter shares its place with one.
+static TRIGRAMS: [u64; 512] = trigrams();
+
+const fn trigrams() -> [u64; 512] {
+    let mut table = [0u64; 512];
+    let mut i = 0;
+    while i < LITERALS.len() {
+        let (literal, _, at) = LITERALS[i];
+        let bytes = literal.as_bytes();
+        let window =
+            ((bytes[at] & 31) as usize) << 10 | ((bytes[at + 1] & 31) as usize) << 5 | (bytes[at + 2] & 31) as usize;
+        table[window >> 6] |= 1 << (window & 63);
+        i += 1;
+    }
+    table
+}
+
+/// Whether any literal may occur.
+pub(super) fn suspicious(text: &str) -> bool {
+    let mut window = 0usize;
+    for &byte in text.as_bytes() {
+        window = (window << 5 | (byte & 31) as usize) & 0x7fff;
+        if TRIGRAMS[window >> 6] >> (window & 63) & 1 == 1 {
+            return true;
+        }
+    }
+    false
+}
+
+static LITERAL: LazyLock<AhoCorasick> = LazyLock::new(|| {
+    AhoCorasickBuilder::new()
+        .ascii_case_insensitive(true)
+        .kind(Some(AhoCorasickKind::DFA))
+        .build(LITERALS.iter().map(|(literal, ..)| literal))
+        .expect("literals")
+});
+
+fn regex(pattern: &str) -> Regex {
+    Regex::new(pattern).expect("a pattern of our own")
+}
+
+/// Group 1 is masked where there is one, else the whole match.
+static TOKENS: LazyLock<Regex> = LazyLock::new(|| {
+    regex(concat!(
+        r"gh[pousr]_[A-Za-z0-9]{20,}|github_pat_[A-Za-z0-9_]{20,}|xox[a-z]-[A-Za-z0-9-]{8,}|xapp-[A-Za-z0-9-]{16,}",
+        r"|[sr]k_(?:live|test)_[A-Za-z0-9]{8,}|AIza[A-Za-z0-9_-]{30,}|npm_[A-Za-z0-9]{20,}",
+        r"|gl(?:pat|dt|rt)-[A-Za-z0-9_.-]{16,}|hv[sb]\.[A-Za-z0-9_-]{20,}|ya29\.[A-Za-z0-9_-]{16,}",
+        r"|SG\.[A-Za-z0-9_-]{16,}\.[A-Za-z0-9_-]{16,}|do[opr]_v1_[a-f0-9]{32,}|dckr_pat_[A-Za-z0-9_-]{16,}",
+        r"|pypi-[A-Za-z0-9_-]{32,}|GOCSPX-[A-Za-z0-9_-]{16,}|shp(?:at|ss|ca|pa)_[a-fA-F0-9]{32}",
+        r"|AGE-SECRET-KEY-1[A-Z0-9]{20,}|\b[0-9]{8,10}:AA[A-Za-z0-9_-]{32,}",
+        r"|hooks\.slack\.com/(?:services|workflows|triggers)/([A-Za-z0-9/_-]+)|/api/webhooks/[0-9]+/([A-Za-z0-9_-]+)",
+        r"|[?&;]sig=([^&\s\x22']+)",
+    ))
+});
+static OPENAI: LazyLock<Regex> = LazyLock::new(|| regex(r"\bsk-[A-Za-z0-9_-]{20,}"));
+static JWTS: LazyLock<Regex> = LazyLock::new(|| regex(r"eyJ[A-Za-z0-9_-]{5,}\.[A-Za-z0-9_-]{5,}(?:\.[A-Za-z0-9_-]*)*"));
+static AWS_ID: LazyLock<Regex> = LazyLock::new(|| regex(r"(?:AKIA|ASIA|AIDA|AROA)[A-Z0-9]{16}"));
+static AWS_SECRET: LazyLock<Regex> =
+    LazyLock::new(|| regex(r"(?:^|[^A-Za-z0-9/+=])([A-Za-z0-9/+]{40})(?:$|[^A-Za-z0-9/+=])"));
+static HEADERS: LazyLock<Regex> =
+    LazyLock::new(|| regex(r"(?i)\b(bearer|basic)(?:[ \t]+|%20|\\?\x22?:[ \t]*\\?\x22?)([A-Za-z0-9._~+/=-]{6,})"));
+static CRYPTS: LazyLock<Regex> =
+    LazyLock::new(|| regex(r"\$(?:apr1|2[aby]|1|5|6|y|argon2[a-z]*)\$[A-Za-z0-9./$=,+-]{8,}"));
+static DSN: LazyLock<Regex> =
+    LazyLock::new(|| regex(r"[\w.-]+:([^\s\x22'@]+)@(?:tcp|unix)\(|:thin:[\w.-]+/([^\s\x22'@]+)@"));
+static COMMANDS: LazyLock<Regex> = LazyLock::new(|| {
+    regex(concat!(
+        r"\bmysql\S*\s(?:[^|;&]*?\s)?-p([^\s\x22']+)|\bsshpass\s+-p\s*([^\s\x22']+)|\bredis-cli\s(?:[^|;&]*?\s)?-a\s+([^\s\x22']+)",
+        r"|\s(?:-u|--user|--proxy-user)[ =][\x22']?[^\s:\x22']+:([^\s\x22']+)",
+    ))
+});
+
+/// base64 with or without padding, standard and URL-safe.
+const ENGINES: [GeneralPurpose; 2] = {
+    let lenient = GeneralPurposeConfig::new()
+        .with_decode_padding_mode(DecodePaddingMode::Indifferent)
+        .with_decode_allow_trailing_bits(true);
+    [GeneralPurpose::new(&alphabet::STANDARD, lenient), GeneralPurpose::new(&alphabet::URL_SAFE, lenient)]
+};
+
+/// A part of a text, and what stands in its place; `None` for its mask.
+pub(super) type Span = (usize, usize, Option<String>);
+
+impl Rules {
+    /// The text with all that is secret in it masked; `None` when nothing is. `level`: how many strings it is inside of.
+    pub(super) fn text(&self, text: &str, level: u8) -> Option<String> {
+        if text.len() < 5 || !(suspicious(text)) {
+            return self.own(text);
+        }
+        let (found, names) = literals(text);
+        if found == 0 {
+            return self.own(text);
+        }
+        if let Some(b'{' | b'[' | b'"') = text.trim_start().as_bytes().first()
+            && let Ok(mut tape) = Tape::parse(text)
+        {
+            if level >= LEVELS || tape.depth > super::DEPTH {
+                return self.whole(text);
+            }
+            return self.json(&mut tape, level + 1);
+        }
+        let mut spans = Vec::new();
+        if manifest::quoted(self, text, level, &mut spans) {
+            return self.whole(text);
+        }
+        if found & MANIFEST != 0 && manifest::secrets(text, &mut spans) {
+            return self.whole(text);
+        }
+        self.shapes(text, found, level, &mut spans);
+        if found & COMMAND != 0 {
+            groups(&COMMANDS, text, &mut spans);
+        }
+        if found & NAMES != 0 {
+            self.assignments(text, &names, &mut spans);
+        }
+        self.own_spans(text, &mut spans);
+        self.splice(text, spans)
+    }
+
+    /// Like [`Rules::text`], but only by shape: for names of fields, and for texts such as images, in which `token:1.2`
+    /// assigns nothing.
+    pub(super) fn shape(&self, text: &str) -> Option<String> {
+        if !suspicious(text) {
+            return None;
+        }
+        let (found, _) = literals(text);
+        let mut spans = Vec::new();
+        if found & SHAPES != 0 {
+            self.shapes(text, found, LEVELS, &mut spans);
+        }
+        self.splice(text, spans)
+    }
+
+    /// Masks inside of a text that is JSON, and leaves its spaces and its order as they are.
+    pub(super) fn json(&self, tape: &mut Tape<'_>, level: u8) -> Option<String> {
+        Marker { rules: self, tape, level }.value(0);
+        if tape.edits.is_empty() {
+            return None;
+        }
+        let (mut out, mut copied, mut at) = (Vec::with_capacity(tape.text.len()), 0, 0);
+        while at < tape.tokens.len() {
+            let token = &tape.tokens[at];
+            let Fate::Edit(edit) = token.fate else {
+                at += 1;
+                continue;
+            };
+            let quotes = usize::from(token.kind == Kind::String);
+            out.extend_from_slice(tape.text[copied..token.start as usize - quotes].as_bytes());
+            quote(&mut out, &tape.edits[edit as usize]);
+            copied = token.end as usize + quotes;
+            at = token.next as usize;
+        }
+        out.extend_from_slice(&tape.text.as_bytes()[copied..]);
+        Some(String::from_utf8_lossy(&out).into_owned())
+    }
+
+    fn shapes(&self, text: &str, found: u32, level: u8, spans: &mut Vec<Span>) {
+        if found & PEM != 0 {
+            private_keys(text, spans);
+        }
+        if found & URL != 0 {
+            url_passwords(text, spans);
+            groups(&DSN, text, spans);
+        }
+        if found & JWT != 0 {
+            groups(&JWTS, text, spans);
+        }
+        if found & TOKEN != 0 {
+            groups(&TOKENS, text, spans);
+            spans.extend(OPENAI.find_iter(text).filter_map(|m| {
+                let random =
+                    |s: &str| s.bytes().any(|b| b.is_ascii_digit()) && s.bytes().any(|b| b.is_ascii_uppercase());
+                random(m.as_str()).then(|| (m.start(), m.end(), None))
+            }));
+        }
+        if found & AWS != 0 && AWS_ID.is_match(text) {
+            groups(&AWS_ID, text, spans);
+            groups(&AWS_SECRET, text, spans);
+        }
+        if found & CRYPT != 0 {
+            groups(&CRYPTS, text, spans);
+        }
+        if found & HEADER != 0 {
+            for found in HEADERS.captures_iter(text) {
+                let (Some(scheme), Some(value)) = (found.get(1), found.get(2)) else { continue };
+                let text = value.as_str();
+                let secret = if scheme.as_str().eq_ignore_ascii_case("basic") {
+                    decoded(text).is_some_and(|bytes| bytes.contains(&b':'))
+                } else {
+                    text.len() >= 20 || text.bytes().any(|b| b.is_ascii_digit())
+                };
+                if secret {
+                    spans.push((value.start(), value.end(), None));
+                }
+            }
+        }
+        if found & PACKED != 0 {
+            self.packed(text, level, spans);
+        }
+    }
+
+    /// Runs of base64 that hold a private key, JSON with a secret in it, or gzip, which nobody can see into.
+    fn packed(&self, text: &str, level: u8, spans: &mut Vec<Span>) {
+        let mut from = 0;
+        while let Some(run) = next_run(text, from) {
+            from = run.end;
+            let part = &text[run.clone()];
+            let secret = if part.starts_with("H4sI") {
+                part.len() >= 64
+            } else if part.starts_with("LS0tLS1CRUdJTi") {
+                decoded(part).is_none_or(|bytes| contains(&bytes, b"PRIVATE KEY"))
+            } else if part.starts_with("eyJ") && level < LEVELS {
+                decoded(part)
+                    .and_then(|bytes| String::from_utf8(bytes).ok())
+                    .is_some_and(|inner| self.text(&inner, level + 1).is_some())
+            } else {
+                false
+            };
+            if secret {
+                spans.push((run.start, run.end, None));
+            }
+        }
+    }
+
+    /// Puts the masks in their places. Spans that overlap are masked as one.
+    pub(super) fn splice(&self, text: &str, mut spans: Vec<Span>) -> Option<String> {
+        spans.retain(|(start, end, by)| start < end && (by.is_some() || !is_mask(&text[*start..*end])));
+        if spans.is_empty() {
+            return None;
+        }
+        spans.sort_by_key(|(start, end, _)| (*start, std::cmp::Reverse(*end)));
+        let mut merged: Vec<Span> = Vec::with_capacity(spans.len());
+        for span in spans {
+            match merged.last_mut() {
+                // What lies within a replaced part has been looked at when it was replaced.
+                Some(last) if span.1 <= last.1 => {}
+                Some(last) if span.0 < last.1 => *last = (last.0, span.1, None),
+                _ => merged.push(span),
+            }
+        }
+        let (mut out, mut copied) = (String::with_capacity(text.len()), 0);
+        for (start, end, by) in merged {
+            out.push_str(&text[copied..start]);
+            out.push_str(&by.unwrap_or_else(|| self.mask.of(text[start..end].as_bytes())));
+            copied = end;
+        }
+        out.push_str(&text[copied..]);
+        (out != text).then_some(out)
+    }
+}
+
+/// Which literals occur, and where those that may be names of credentials begin.
+fn literals(text: &str) -> (u32, Vec<usize>) {
+    let (mut found, mut names) = (0, Vec::new());
+    for hit in LITERAL.find_overlapping_iter(text) {
+        let class = LITERALS[hit.pattern().as_usize()].1;
+        found |= class;
+        if class & NAMES != 0 {
+            names.push(hit.start());
+        }
+    }
+    (found, names)
+}
+
+fn groups(regex: &Regex, text: &str, spans: &mut Vec<Span>) {
+    for found in regex.captures_iter(text) {
+        let part = found.iter().skip(1).flatten().next().or_else(|| found.get(0));
+        spans.extend(part.map(|part| (part.start(), part.end(), None)));
+    }
+}
+
+/// Blocks of private keys, from their first line to their last; to the end of the text when that is missing.
+fn private_keys(text: &str, spans: &mut Vec<Span>) {
+    let mut from = 0;
+    while let Some(start) = text[from..].find("-----BEGIN ").map(|at| from + at) {
+        let header = start + 11;
+        let Some(dashes) = text[header..].find("-----").map(|at| header + at) else {
+            // A header that never ends: a cut text.
+            if text[header..].contains("PRIVATE") {
+                spans.push((start, text.len(), None));
+            }
+            return;
+        };
+        let label = &text[header..dashes];
+        from = dashes + 5;
+        if label.contains("PRIVATE KEY") {
+            let end = text[from..].find("-----END").map_or(text.len(), |at| {
+                let closing = from + at + 8;
+                text[closing..].find("-----").map_or(text.len(), |at| closing + at + 5)
+            });
+            spans.push((start, end, None));
+            from = end;
+        }
+    }
+}
+
+/// `scheme://user:password@host`: the password. Of `https://something-long@host`: the something.
+fn url_passwords(text: &str, spans: &mut Vec<Span>) {
+    let mut from = 0;
+    while let Some(start) = text[from..].find("://").map(|at| from + at + 3) {
+        let rest = &text[start..];
+        let end = rest.find(|c: char| c.is_whitespace() || "\"'<>`\\".contains(c)).unwrap_or(rest.len());
+        // A second URL in the same word is looked at by itself.
+        let end =
+            rest[..end].find("://").map_or(end, |next| rest[..next].rfind([',', ';', '=', '|', '?']).unwrap_or(next));
+        let word = &rest[..end];
+        from = start;
+        let authority = &word[..word.find(['/', '?', '#']).unwrap_or(word.len())];
+        // A password may hold a slash that nobody escaped; then the colon is not followed by a port.
+        let user_info = authority.rfind('@').map(|at| &authority[..at]).or_else(|| {
+            let (_, after) = authority.split_once(':')?;
+            let port = after.bytes().all(|b| b.is_ascii_digit());
+            if port { None } else { word.rfind('@').map(|at| &word[..at]) }
+        });
+        let Some(user_info) = user_info else { continue };
+        match user_info.split_once(':') {
+            Some((user, password)) if !password.is_empty() => {
+                if !is_mask(password) && !super::mark::is_variable(password) {
+                    let at = start + user.len() + 1;
+                    spans.push((at, at + password.len(), None));
+                }
+            }
+            None if user_info.len() >= 16 => {
+                // `https://hmac:0123456789ab@host` reads as a user with a password and stays as it is.
+                spans.push((start, start + user_info.len(), None));
+            }
+            _ => {}
+        }
+    }
+}
+
+/// The next run of base64 letters that begins with one of the signs.
+fn next_run(text: &str, from: usize) -> Option<std::ops::Range<usize>> {
+    static SIGNS: LazyLock<Regex> = LazyLock::new(|| regex(r"(?:LS0tLS1CRUdJTi|eyJ|H4sI)[A-Za-z0-9+/_-]{8,}={0,2}"));
+    SIGNS.find_at(text, from).map(|found| found.range())
+}
+
+fn decoded(text: &str) -> Option<Vec<u8>> {
+    ENGINES.iter().find_map(|engine| engine.decode(text).ok())
+}
+
+fn contains(bytes: &[u8], part: &[u8]) -> bool {
+    bytes.windows(part.len()).any(|window| window == part)
+}

@@ -1,0 +1,372 @@
+//! Informers over the real API server: every resource, live, resumable, equal to a fresh list after every fault.
+
+mod examples;
+mod rig;
+
+use std::{
+    collections::BTreeSet,
+    time::{Duration, Instant},
+};
+
+use kubediff::cluster::{
+    Resource, Scope,
+    informer::{Close, Index},
+    select::{Namespaces, Pattern, Settings},
+    store::Place,
+};
+use serde_json::json;
+
+use self::rig::{Rig, all_but_noise, crd, only, widget};
+use crate::harness::{self, Cluster, Options, PATIENCE, Proxy, Verb, poll};
+
+#[tokio::test]
+async fn every_resource_is_in_sync_and_every_change_arrives_once_and_in_order() {
+    let cluster = harness::cluster().await;
+    let ns = cluster.namespace("informers").await;
+    let rig = Rig::start(cluster.access(), &Place::Temporary, all_but_noise()).await;
+    rig.synced().await;
+    let kinds: BTreeSet<String> = rig.factory.informers().iter().map(|i| i.feed().resource.kind.clone()).collect();
+    for kind in ["Pod", "Deployment", "ConfigMap", "Secret", "Node", "Namespace", "CustomResourceDefinition", "ClusterRole"] {
+        assert!(kinds.contains(kind), "{kind} is missing among {kinds:?}");
+    }
+    for kind in ["Event", "Lease", "EndpointSlice"] {
+        assert!(!kinds.contains(kind), "{kind} is noise");
+    }
+    assert!(rig.notes.about(ns.name()).iter().all(|note| !note.contains("Initial")), "what was there before is no news");
+
+    cluster.kubectl(&["create", "configmap", "a", "--from-literal=k=1", "-n", ns.name()]).await;
+    cluster.kubectl(&["patch", "configmap", "a", "-p", r#"{"data":{"k":"2"}}"#, "-n", ns.name()]).await;
+    cluster.kubectl(&["label", "configmap", "a", "x=y", "-n", ns.name()]).await;
+    cluster.kubectl(&["delete", "configmap", "a", "-n", ns.name()]).await;
+    let path = format!("configmaps {}/a", ns.name());
+    let steps = rig.notes.wait_for(&path, 4).await;
+    assert_eq!(steps, ["Live created", "Live updated", "Live updated", "Live deleted"]);
+    rig.equals_a_fresh_list(cluster.access()).await;
+    rig.stop().await;
+}
+
+#[tokio::test]
+async fn a_crd_created_at_run_time_is_watched_and_its_deletion_reports_its_objects_once() {
+    let cluster = harness::cluster().await;
+    let ns = cluster.namespace("crd").await;
+    let rig = Rig::start(cluster.access(), &Place::Temporary, all_but_noise()).await;
+    rig.synced().await;
+
+    let group = format!("{}.example.com", ns.name());
+    cluster.apply(ns.name(), &crd(&group, &["v1"], "v1")).await;
+    let created = Instant::now();
+    cluster.kubectl(&["wait", "--for=condition=Established", &format!("crd/widgets.{group}"), "--timeout=30s"]).await;
+    // The first custom resource may be there before its informer is: it is news all the same.
+    cluster.apply(ns.name(), &widget(&group, "v1", "first", 1)).await;
+    poll(PATIENCE, "the new resource has an informer", async || {
+        rig.factory.informers().iter().any(|informer| informer.feed().resource.group == group).then_some(())
+    })
+    .await;
+    println!("a new CRD was watched {:?} after kubectl apply returned", created.elapsed());
+    cluster.apply(ns.name(), &widget(&group, "v1", "second", 1)).await;
+    let first = format!("widgets.{group} {}/first", ns.name());
+    let second = format!("widgets.{group} {}/second", ns.name());
+    let seen = rig.notes.wait_for(&first, 1).await;
+    assert!(["Live created", "Late created"].contains(&seen[0].as_str()), "{seen:?}");
+    rig.notes.wait_for(&second, 1).await;
+
+    cluster.kubectl(&["delete", "crd", &format!("widgets.{group}")]).await;
+    for path in [&first, &second] {
+        let steps = rig.notes.wait_for_last(path, "deleted").await;
+        assert_eq!(steps.iter().filter(|step| step.ends_with("deleted")).count(), 1, "{steps:?}");
+    }
+    poll(PATIENCE, "the informer of the deleted CRD is gone", async || {
+        rig.factory.informers().iter().all(|informer| informer.feed().resource.group != group).then_some(())
+    })
+    .await;
+    for path in [&first, &second] {
+        let deleted = rig.notes.of(path).iter().filter(|step| step.ends_with("deleted")).count();
+        assert_eq!(deleted, 1, "told once, also after the informer has gone");
+    }
+    rig.equals_a_fresh_list(cluster.access()).await;
+    rig.stop().await;
+}
+
+#[tokio::test]
+async fn a_version_that_moves_reports_nothing_and_later_changes_as_ever() {
+    let cluster = harness::cluster().await;
+    let ns = cluster.namespace("move").await;
+    let group = format!("{}.example.com", ns.name());
+    cluster.apply(ns.name(), &crd(&group, &["v1beta1"], "v1beta1")).await;
+    cluster.kubectl(&["wait", "--for=condition=Established", &format!("crd/widgets.{group}"), "--timeout=30s"]).await;
+    cluster.apply(ns.name(), &widget(&group, "v1beta1", "w", 1)).await;
+    let rig = Rig::start(cluster.access(), &Place::Temporary, all_but_noise()).await;
+    rig.synced().await;
+    assert_eq!(rig.version_of(&group).as_deref(), Some("v1beta1"));
+
+    cluster.apply(ns.name(), &crd(&group, &["v1beta1", "v1"], "v1beta1")).await;
+    poll(PATIENCE, "the informer reads v1", async || (rig.version_of(&group).as_deref() == Some("v1")).then_some(())).await;
+    rig.synced().await;
+    let path = format!("widgets.{group} {}/w", ns.name());
+    assert_eq!(rig.notes.of(&path), [""; 0], "the same object at another version is no change");
+    cluster.apply(ns.name(), &widget(&group, "v1", "w", 2)).await;
+    assert_eq!(rig.notes.wait_for(&path, 1).await, ["Live updated"]);
+    cluster.kubectl(&["delete", "crd", &format!("widgets.{group}")]).await;
+    rig.stop().await;
+}
+
+#[tokio::test]
+async fn a_warm_restart_makes_no_list_and_misses_nothing_that_happened_meanwhile() {
+    let cluster = harness::cluster().await;
+    let ns = cluster.namespace("warm").await;
+    let proxy = Proxy::start(cluster.access());
+    let folder = tempfile::tempdir().unwrap();
+    let place = Place::File(folder.path().join("kubediff.db"));
+    cluster.kubectl(&["create", "configmap", "gone", "-n", ns.name()]).await;
+
+    let rig = Rig::start(proxy.access(), &place, all_but_noise()).await;
+    rig.synced().await;
+    rig.stop().await;
+
+    cluster.kubectl(&["create", "configmap", "a", "--from-literal=k=0", "-n", ns.name()]).await;
+    for n in 1..=5 {
+        let patch = json!({"data": {"k": n.to_string()}}).to_string();
+        cluster.kubectl(&["patch", "configmap", "a", "-p", &patch, "-n", ns.name()]).await;
+    }
+    cluster.kubectl(&["delete", "configmap", "gone", "-n", ns.name()]).await;
+
+    proxy.forget();
+    let began = Instant::now();
+    let rig = Rig::start(proxy.access(), &place, all_but_noise()).await;
+    rig.synced().await;
+    println!("a warm restart was in sync after {:?}", began.elapsed());
+    let steps = rig.notes.wait_for(&format!("configmaps {}/a", ns.name()), 6).await;
+    assert_eq!(steps[0], "Live created");
+    assert_eq!(steps[1..], ["Live updated"; 5], "one by one, as they happened");
+    assert_eq!(rig.notes.wait_for(&format!("configmaps {}/gone", ns.name()), 1).await, ["Live deleted"]);
+    let lists: Vec<_> = proxy.seen().into_iter().filter(|seen| seen.verb == Verb::List || seen.query.contains("sendInitialEvents=true")).map(|seen| format!("{} {}", seen.path, seen.query)).collect();
+    assert_eq!(lists, [""; 0], "no list, streaming or paged");
+    rig.equals_a_fresh_list(cluster.access()).await;
+    rig.stop().await;
+}
+
+#[tokio::test]
+async fn what_happened_before_a_compaction_is_told_late_and_nothing_is_missing() {
+    let mut own = Cluster::start(Options::default()).await;
+    let folder = tempfile::tempdir().unwrap();
+    let place = Place::File(folder.path().join("kubediff.db"));
+    for name in ["changed", "deleted", "same"] {
+        own.kubectl(&["create", "configmap", name, "--from-literal=k=0"]).await;
+    }
+    let rig = Rig::start(own.access(), &place, all_but_noise()).await;
+    rig.synced().await;
+    rig.stop().await;
+
+    own.kubectl(&["patch", "configmap", "changed", "-p", r#"{"data":{"k":"1"}}"#]).await;
+    own.kubectl(&["patch", "configmap", "changed", "-p", r#"{"data":{"k":"2"}}"#]).await;
+    own.kubectl(&["delete", "configmap", "deleted"]).await;
+    own.kubectl(&["create", "configmap", "created"]).await;
+    own.compact().await;
+
+    let rig = Rig::start(own.access(), &place, all_but_noise()).await;
+    rig.synced().await;
+    assert_eq!(rig.notes.wait_for("configmaps default/changed", 1).await, ["Late updated"]);
+    assert_eq!(rig.notes.wait_for("configmaps default/deleted", 1).await, ["Late deleted"]);
+    assert_eq!(rig.notes.wait_for("configmaps default/created", 1).await, ["Late created"]);
+    assert_eq!(rig.notes.of("configmaps default/same"), [""; 0]);
+    rig.equals_a_fresh_list(own.access()).await;
+
+    own.kill();
+    own.restart().await;
+    own.kubectl(&["patch", "configmap", "same", "-p", r#"{"data":{"k":"1"}}"#]).await;
+    assert_eq!(rig.notes.wait_for("configmaps default/same", 1).await, ["Live updated"], "the killed server is found again");
+    rig.equals_a_fresh_list(own.access()).await;
+    rig.stop().await;
+}
+
+#[tokio::test]
+async fn one_namespace_needs_no_cluster_role_and_new_namespaces_of_a_pattern_are_taken_up() {
+    let cluster = harness::cluster().await;
+    let (mine, other) = (cluster.namespace("role").await, cluster.namespace("role").await);
+    cluster.apply(mine.name(), ROLE).await;
+    let token = cluster.kubectl(&["create", "token", "reader", "-n", mine.name()]).await;
+    let access = cluster.access().with_token(token.trim());
+    let mut settings = only(&["v1/configmaps", "Deployment", "Node"]);
+    settings.namespaces = Namespaces { include: vec![mine.name().into()], exclude: vec![] };
+    let rig = Rig::start(&access, &Place::Temporary, settings).await;
+    rig.synced().await;
+    cluster.kubectl(&["create", "configmap", "a", "-n", other.name()]).await;
+    cluster.kubectl(&["create", "configmap", "a", "-n", mine.name()]).await;
+    rig.notes.wait_for(&format!("configmaps {}/a", mine.name()), 1).await;
+    assert_eq!(rig.notes.of(&format!("configmaps {}/a", other.name())), [""; 0]);
+    let overview = rig.overview.borrow().clone();
+    let node = overview.verdicts.iter().find(|(resource, _)| resource.kind == "Node").unwrap();
+    assert!(node.1.to_string().contains("in no namespace"), "{}", node.1);
+    rig.stop().await;
+
+    let pattern = format!("{}-*", mine.name());
+    let mut settings = only(&["v1/configmaps"]);
+    settings.namespaces = Namespaces { include: vec![pattern], exclude: vec![] };
+    let rig = Rig::start(cluster.access(), &Place::Temporary, settings).await;
+    rig.synced().await;
+    let late = format!("{}-late", mine.name());
+    cluster.kubectl(&["create", "namespace", &late]).await;
+    cluster.kubectl(&["create", "configmap", "b", "-n", &late]).await;
+    let seen = rig.notes.wait_for(&format!("configmaps {late}/b"), 1).await;
+    assert!(seen[0].ends_with("created"), "{seen:?}");
+    cluster.kubectl(&["delete", "namespace", &late, "--wait=false"]).await;
+    rig.stop().await;
+}
+
+const ROLE: &str = r#"
+apiVersion: v1
+kind: ServiceAccount
+metadata: {name: reader}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: Role
+metadata: {name: reader}
+rules: [{apiGroups: ["", apps], resources: [configmaps, deployments], verbs: [list, watch]}]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata: {name: reader}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: reader}
+subjects: [{kind: ServiceAccount, name: reader}]
+"#;
+
+#[tokio::test]
+async fn what_is_forbidden_degrades_alone_and_is_taken_up_when_permission_comes() {
+    let cluster = harness::cluster().await;
+    let ns = cluster.namespace("forbidden").await;
+    cluster.apply(ns.name(), ROLE).await;
+    let token = cluster.kubectl(&["create", "token", "reader", "-n", ns.name()]).await;
+    let access = cluster.access().with_token(token.trim());
+    let mut settings = only(&["v1/configmaps", "v1/services"]);
+    settings.namespaces = Namespaces { include: vec![ns.name().into()], exclude: vec![] };
+    let rig = Rig::start(&access, &Place::Temporary, settings).await;
+    let informer = |plural: &str| rig.factory.informers().into_iter().find(|i| i.feed().resource.plural == plural);
+    poll(PATIENCE, "both informers are there", async || informer("services").and(informer("configmaps"))).await;
+    informer("configmaps").unwrap().wait_for_sync().await.unwrap();
+    let services = informer("services").unwrap();
+    let problem = poll(PATIENCE, "services are not permitted", async || {
+        services.status().borrow().problem.clone().map(|problem| problem.error.to_string())
+    })
+    .await;
+    assert!(problem.starts_with("not permitted"), "{problem}");
+    cluster.kubectl(&["patch", "role", "reader", "-n", ns.name(), "--type=json", "-p",
+        r#"[{"op":"add","path":"/rules/0/resources/-","value":"services"}]"#]).await;
+    tokio::time::timeout(PATIENCE, services.wait_for_sync()).await.expect("taken up when permission comes").unwrap();
+    cluster.kubectl(&["create", "service", "clusterip", "s", "--tcp=80", "-n", ns.name()]).await;
+    rig.notes.wait_for(&format!("services {}/s", ns.name()), 1).await;
+    rig.stop().await;
+}
+
+#[tokio::test]
+async fn an_informer_is_shared_and_found_by_index_and_ends_with_its_subscribers_told() {
+    let cluster = harness::cluster().await;
+    let ns = cluster.namespace("shared").await;
+    cluster.kubectl(&["create", "configmap", "a", "--from-literal=color=red", "-n", ns.name()]).await;
+    let rig = Rig::bare(cluster.access()).await;
+    let feed = kubediff::cluster::Feed::new(Resource::core("v1", "configmaps", "ConfigMap"), Scope::Namespace(ns.name().into()));
+    let informer = rig.factory.informer(feed.clone());
+    informer.add_index(Index::by_pointers("color", &["/data/color"])).unwrap();
+    rig.factory.start();
+    let same = rig.factory.informer(feed.clone());
+    assert!(same.add_index(Index::by_label()).is_err(), "it runs already");
+    same.wait_for_sync().await.unwrap();
+    let (mut one, mut two) = (informer.subscribe().await.unwrap(), same.subscribe().await.unwrap());
+    cluster.kubectl(&["create", "configmap", "b", "--from-literal=color=red", "-n", ns.name()]).await;
+    let mut lister = informer.lister().await.unwrap();
+    let named = |found: Vec<kubediff::redact::Document>| found.iter().map(|d| d.meta().name.clone()).collect::<Vec<_>>();
+    poll(PATIENCE, "both are found by colour", async || (named(lister.by_index("color", "red").unwrap()) == ["a", "b"]).then_some(())).await;
+    for subscription in [&mut one, &mut two] {
+        let mut names = BTreeSet::new();
+        while !names.contains("b") {
+            names.insert(subscription.next().await.unwrap().object().meta().name.clone());
+        }
+        assert!(names.contains("a"));
+    }
+    rig.factory.remove(&feed, Close::Forget).await.unwrap();
+    assert!(one.next().await.is_none(), "the end is told");
+    rig.stop().await;
+}
+
+#[tokio::test]
+async fn the_audit_finds_what_a_watch_was_made_to_miss() {
+    let cluster = harness::cluster().await;
+    let ns = cluster.namespace("audit").await;
+    cluster.kubectl(&["create", "configmap", "a", "--from-literal=k=0", "-n", ns.name()]).await;
+    let mut settings = only(&["v1/configmaps"]);
+    settings.namespaces = Namespaces { include: vec![ns.name().into()], exclude: vec![] };
+    let rig = Rig::start_auditing(cluster.access(), &Place::Temporary, settings, Duration::from_secs(3)).await;
+    rig.synced().await;
+    // An audit waits until the watch has come as far as its list; changes move it along faster than bookmarks do.
+    let stir = async || {
+        let patch = json!({"metadata": {"annotations": {"at": format!("{:?}", Instant::now())}}}).to_string();
+        cluster.kubectl(&["patch", "configmap", "stir", "-p", &patch, "-n", ns.name()]).await;
+    };
+    cluster.kubectl(&["create", "configmap", "stir", "-n", ns.name()]).await;
+    poll(PATIENCE, "an audit that finds nothing", async || {
+        stir().await;
+        (rig.audits().done > 0).then_some(())
+    })
+    .await;
+    assert_eq!(rig.audits().missed, 0, "zero is what to expect");
+
+    rig.forget_next_change();
+    cluster.kubectl(&["patch", "configmap", "a", "-p", r#"{"data":{"k":"missed"}}"#, "-n", ns.name()]).await;
+    poll(PATIENCE, "the miss is counted", async || {
+        stir().await;
+        (rig.audits().missed == 1).then_some(())
+    })
+    .await;
+    assert_eq!(rig.notes.of(&format!("configmaps {}/a", ns.name())), ["Audit updated"]);
+    rig.equals_a_fresh_list(cluster.access()).await;
+    rig.stop().await;
+}
+
+#[tokio::test]
+async fn three_hundred_crds_at_once_are_all_watched() {
+    let own = Cluster::start(Options::default()).await;
+    let rig = Rig::start(own.access(), &Place::Temporary, all_but_noise()).await;
+    rig.synced().await;
+    let before = rig.factory.informers().len();
+    let all: Vec<String> = (0..300).map(|n| crd(&format!("g{n}.example.com"), &["v1"], "v1")).collect();
+    own.apply("default", &all.join("\n---\n")).await;
+    poll(PATIENCE * 4, "300 more informers", async || (rig.factory.informers().len() >= before + 300).then_some(())).await;
+    rig.synced().await;
+    own.apply("default", &widget("g299.example.com", "v1", "w", 1)).await;
+    rig.notes.wait_for("widgets.g299.example.com default/w", 1).await;
+    rig.stop().await;
+}
+
+#[tokio::test]
+async fn strange_objects_are_stored_as_they_are() {
+    let cluster = harness::cluster().await;
+    let ns = cluster.namespace("strange").await;
+    let group = format!("{}.example.com", ns.name());
+    cluster.apply(ns.name(), &crd(&group, &["v1"], "v1")).await;
+    cluster.kubectl(&["wait", "--for=condition=Established", &format!("crd/widgets.{group}"), "--timeout=30s"]).await;
+    let mut settings = Settings::default();
+    settings.include = vec![Pattern::parse(&format!("{group}/*")).unwrap()];
+    let rig = Rig::start(cluster.access(), &Place::Temporary, settings).await;
+    rig.synced().await;
+    let mut deep = json!("bottom");
+    for _ in 0..150 {
+        deep = json!({ "d": deep });
+    }
+    let strange = [
+        ("duplicates", json!({"list": [{"name": "a", "v": 1}, {"name": "a", "v": 2}, {"name": null}]})),
+        ("numbers", json!({"large": 9_007_199_254_740_993_i64, "max": i64::MAX, "min": i64::MIN, "float": 1.5e300, "small": 1e-7})),
+        ("nulls", json!({"a": null, "b": [null, {"c": null}], "empty": {}, "none": []})),
+        ("unicode", json!({"\u{1F600} key/~": "z\u{0301}\u{202e}\u{0000}\"\\", "ключ": "\u{FEFF}"})),
+        ("deep", deep),
+    ];
+    for (name, spec) in &strange {
+        let object = json!({"apiVersion": format!("{group}/v1"), "kind": "Widget", "metadata": {"name": name}, "spec": {"any": spec}});
+        cluster.apply(ns.name(), &object.to_string()).await;
+        let steps = rig.notes.wait_for(&format!("widgets.{group} {}/{name}", ns.name()), 1).await;
+        assert_eq!(steps, ["Live created"]);
+    }
+    rig.equals_a_fresh_list_but(cluster.access(), &["deep"]).await;
+    let deep = rig.stored("widgets", ns.name(), "deep").await;
+    assert!(deep.to_string().contains("nested too deep"), "the limit is stated in the document itself: {deep}");
+    cluster.kubectl(&["delete", "crd", &format!("widgets.{group}")]).await;
+    rig.stop().await;
+}

@@ -1,0 +1,268 @@
+//! A fleet of informers over an API server, with a journal that writes down what it is told.
+
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use bytes::Bytes;
+use futures::{StreamExt, future::BoxFuture};
+use kubediff::{
+    cluster::{
+        Feed, Resource,
+        discovery::{self, Discovery, Trigger},
+        fleet::{self, Fleet, Overview},
+        informer::{self, Audits, Factory, Informer},
+        select::{Pattern, Settings},
+        source::{
+            Discovered, Error, Frame, Frames, List, Page, Source, Watch,
+            api::{self, Api},
+        },
+        store::{Delta, Journal, Place, Seen, Store, Within, Writing},
+    },
+    redact::{self, Door},
+};
+use serde_json::Value;
+use tokio::{sync::watch, task::JoinSet};
+use tokio_util::sync::CancellationToken;
+
+use crate::harness::{Access, PATIENCE, poll};
+
+pub struct Rig {
+    pub factory: Factory,
+    pub notes: Notes,
+    pub overview: watch::Receiver<Overview>,
+    source: Arc<Forgetful>,
+    door: Arc<Door>,
+    store: Option<Store>,
+    writing: Option<Writing>,
+    stop: CancellationToken,
+    tasks: JoinSet<()>,
+}
+
+/// What is watched when nobody says otherwise.
+pub fn all_but_noise() -> Settings {
+    Settings::default()
+}
+
+pub fn only(patterns: &[&str]) -> Settings {
+    Settings { include: patterns.iter().map(|text| Pattern::parse(text).unwrap()).collect(), ..Settings::default() }
+}
+
+impl Rig {
+    pub async fn start(access: &Access, place: &Place, settings: Settings) -> Self {
+        Self::build(access, place, Some(settings), None).await
+    }
+
+    pub async fn start_auditing(access: &Access, place: &Place, settings: Settings, every: Duration) -> Self {
+        Self::build(access, place, Some(settings), Some(every)).await
+    }
+
+    /// Without a fleet: only the informers that the test asks for.
+    pub async fn bare(access: &Access) -> Self {
+        Self::build(access, &Place::Temporary, None, None).await
+    }
+
+    async fn build(access: &Access, place: &Place, settings: Option<Settings>, audit: Option<Duration>) -> Self {
+        let api = Api::connect(access.config().await, api::Settings::default()).unwrap();
+        let source = Arc::new(Forgetful { api, forget_next: AtomicBool::new(false).into() });
+        let notes = Notes::default();
+        let (store, writing) = Store::open(place, Some(Box::new(notes.clone()))).unwrap();
+        let door = Arc::new(Door::new(&redact::Settings::default(), &store.redaction_key()).unwrap());
+        let trigger = Trigger::new();
+        let informers = informer::Settings { audit, ..informer::Settings::default() };
+        let factory = Factory::new(source.clone(), door.clone(), store.clone(), informers, Some(trigger.clone()));
+        let stop = CancellationToken::new();
+        let mut tasks = JoinSet::new();
+        let mut overview = watch::channel(Overview::default()).1;
+        if let Some(settings) = settings {
+            let discovery = Discovery::new(source.clone(), discovery::Settings::default(), trigger.clone());
+            let reload = watch::channel(settings.clone()).1;
+            let fleet = Fleet::new(factory.clone(), store.clone(), discovery, trigger, settings);
+            overview = fleet.overview();
+            let stop = stop.clone();
+            tasks.spawn(async move { drop(fleet.run(stop, reload).await) });
+        }
+        Self { factory, notes, overview, source, door, store: Some(store), writing: Some(writing), stop, tasks }
+    }
+
+    pub async fn synced(&self) {
+        let mut overview = self.overview.clone();
+        tokio::time::timeout(PATIENCE, fleet::settled(&self.factory, &mut overview)).await.expect("in sync in time");
+    }
+
+    /// Stops everything in the order of the data and waits until all is on disk.
+    pub async fn stop(mut self) {
+        self.stop.cancel();
+        self.factory.shut_down().await;
+        while self.tasks.join_next().await.is_some() {}
+        let Self { factory, store, writing, .. } = self;
+        drop((factory, store));
+        let writing = writing.unwrap();
+        tokio::task::spawn_blocking(move || writing.join()).await.unwrap();
+    }
+
+    pub fn version_of(&self, group: &str) -> Option<String> {
+        let informers = self.factory.informers();
+        informers.iter().find(|i| i.feed().resource.group == group).map(|i| i.feed().resource.version.clone())
+    }
+
+    pub fn audits(&self) -> Audits {
+        let mut all = Audits::default();
+        for one in self.factory.informers().iter().map(Informer::audits) {
+            all.done += one.done;
+            all.undecided += one.undecided;
+            all.missed += one.missed;
+        }
+        all
+    }
+
+    /// The next change that the server tells is lost on the way.
+    pub fn forget_next_change(&self) {
+        self.source.forget_next.store(true, Ordering::SeqCst);
+    }
+
+    pub async fn stored(&self, plural: &str, namespace: &str, name: &str) -> Value {
+        let informer = self.factory.informers().into_iter().find(|i| i.feed().resource.plural == plural).unwrap();
+        informer.lister().await.unwrap().get(namespace, name).unwrap().unwrap().value()
+    }
+
+    /// The oracle: what is stored of every feed is what a fresh list has, document by document.
+    pub async fn equals_a_fresh_list(&self, access: &Access) {
+        self.equals_a_fresh_list_but(access, &[]).await;
+    }
+
+    pub async fn equals_a_fresh_list_but(&self, access: &Access, except: &[&str]) {
+        for informer in self.factory.informers().into_iter().filter(Informer::has_synced) {
+            let path = informer.feed().resource.path(&informer.feed().scope);
+            poll(PATIENCE, &format!("the store equals a fresh list of {path}"), async || {
+                let answer = access.get(&path).send().await.ok()?.text().await.ok()?;
+                let list: Value = serde_json::from_str(&answer).ok()?;
+                let resource = &informer.feed().resource;
+                let fresh: BTreeMap<String, Value> = list["items"].as_array()?.iter().filter_map(|item| self.document(resource, item)).collect();
+                let mut stored = BTreeMap::new();
+                let mut lister = informer.lister().await.ok()?;
+                lister.for_each(|d| drop(stored.insert(format!("{}/{}", d.meta().namespace, d.meta().name), d.value()))).ok()?;
+                let same = |name: &String| except.iter().any(|except| name.ends_with(except)) || fresh.get(name) == stored.get(name);
+                (fresh.keys().eq(stored.keys()) && fresh.keys().all(same)).then_some(())
+            })
+            .await;
+        }
+    }
+
+    fn document(&self, resource: &Resource, item: &Value) -> Option<(String, Value)> {
+        let document = self.door.admit(resource, item.to_string().as_bytes()).ok()?;
+        Some((format!("{}/{}", document.meta().namespace, document.meta().name), document.value()))
+    }
+}
+
+/// What the journal was told and the store has committed: `configmaps shop/web` -> `Live updated`, ...
+#[derive(Clone, Default)]
+pub struct Notes(Arc<Mutex<Told>>);
+
+#[derive(Default)]
+struct Told {
+    kept: Vec<(String, String)>,
+    tried: Vec<(String, String)>,
+}
+
+impl Notes {
+    pub fn of(&self, path: &str) -> Vec<String> {
+        self.0.lock().unwrap().kept.iter().filter(|(of, _)| of == path).map(|(_, what)| what.clone()).collect()
+    }
+
+    pub fn about(&self, text: &str) -> Vec<String> {
+        let all = &self.0.lock().unwrap().kept;
+        all.iter().filter(|(of, _)| of.contains(text)).map(|(of, what)| format!("{of}: {what}")).collect()
+    }
+
+    pub async fn wait_for(&self, path: &str, count: usize) -> Vec<String> {
+        poll(PATIENCE, &format!("{count} changes of {path}"), async || Some(self.of(path)).filter(|told| told.len() >= count)).await
+    }
+
+    pub async fn wait_for_last(&self, path: &str, end: &str) -> Vec<String> {
+        let ends = |told: &Vec<String>| told.last().is_some_and(|last| last.ends_with(end));
+        poll(PATIENCE, &format!("{path} {end}"), async || Some(self.of(path)).filter(ends)).await
+    }
+}
+
+impl Journal for Notes {
+    fn record(&mut self, _: &mut Within<'_>, feed: &Feed, delta: &Delta, seen: Seen) -> Result<(), rusqlite::Error> {
+        let meta = delta.object().meta();
+        let what = match delta {
+            Delta::Added(_) => "created",
+            Delta::Updated { .. } => "updated",
+            Delta::Deleted { .. } => "deleted",
+        };
+        let path = format!("{} {}/{}", feed.resource.group_resource(), meta.namespace, meta.name);
+        self.0.lock().unwrap().tried.push((path, format!("{seen:?} {what}")));
+        Ok(())
+    }
+
+    fn settled(&mut self, committed: bool) {
+        let told = &mut *self.0.lock().unwrap();
+        if committed {
+            told.kept.append(&mut told.tried);
+        } else {
+            told.tried.clear();
+        }
+    }
+}
+
+/// The API server, but for one change that it can be made to lose: no real server does that on request.
+struct Forgetful {
+    api: Api,
+    forget_next: Arc<AtomicBool>,
+}
+
+impl Source for Forgetful {
+    fn discover(&self) -> BoxFuture<'_, Result<Discovered, Error>> {
+        self.api.discover()
+    }
+
+    fn list<'a>(&'a self, feed: &'a Feed, page: &'a List) -> BoxFuture<'a, Result<Page, Error>> {
+        self.api.list(feed, page)
+    }
+
+    fn watch<'a>(&'a self, feed: &'a Feed, watch: &'a Watch) -> BoxFuture<'a, Result<Frames, Error>> {
+        Box::pin(async move {
+            let forget = self.forget_next.clone();
+            let frames = self.api.watch(feed, watch).await?;
+            let keep = move |frame: &Result<Frame, Error>| {
+                let change = matches!(frame, Ok(Frame::Modified(_)));
+                futures::future::ready(!(change && forget.swap(false, Ordering::SeqCst)))
+            };
+            Ok(frames.filter(keep).boxed())
+        })
+    }
+
+    fn openapi<'a>(&'a self, resource: &'a Resource) -> BoxFuture<'a, Result<Option<Bytes>, Error>> {
+        self.api.openapi(resource)
+    }
+}
+
+/// A CRD of widgets that take anything, served at some versions.
+pub fn crd(group: &str, served: &[&str], stored: &str) -> String {
+    let versions: Vec<String> = served
+        .iter()
+        .map(|version| {
+            format!(
+                "{{name: {version}, served: true, storage: {}, schema: {{openAPIV3Schema: {{type: object, x-kubernetes-preserve-unknown-fields: true}}}}}}",
+                *version == stored
+            )
+        })
+        .collect();
+    format!(
+        "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {{name: widgets.{group}}}\nspec:\n  \
+         group: {group}\n  scope: Namespaced\n  names: {{plural: widgets, singular: widget, kind: Widget}}\n  versions: [{}]\n",
+        versions.join(", ")
+    )
+}
+
+pub fn widget(group: &str, version: &str, name: &str, size: u32) -> String {
+    format!("apiVersion: {group}/{version}\nkind: Widget\nmetadata: {{name: {name}}}\nspec: {{size: {size}}}\n")
+}

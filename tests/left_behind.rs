@@ -1,0 +1,107 @@
+//! Nothing is left of a test run: no process and no folder, however the run ends.
+
+use std::{
+    io::{BufRead, BufReader},
+    os::unix::process::{CommandExt, ExitStatusExt},
+    path::PathBuf,
+    process::{Child, Command, Stdio},
+    time::Duration,
+};
+
+use crate::harness::{
+    PATIENCE,
+    guard::{alive, send, send_to_group},
+    poll,
+};
+
+/// This test binary as a child with one of its tests, up to the line on stderr that begins with a text.
+struct Run {
+    child: Child,
+    /// Its children, and theirs: the guards and the control plane.
+    processes: Vec<u32>,
+    names: Vec<String>,
+    folder: PathBuf,
+}
+
+impl Run {
+    fn until(line: &str, test: &str) -> Self {
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        // A group of its own, so that its Ctrl-C is not ours.
+        command.args(["--exact", test]).process_group(0).stdout(Stdio::null()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let mut lines = BufReader::new(child.stderr.take().unwrap()).lines().map_while(Result::ok);
+        let found = lines.find(|said| said.starts_with(line));
+        assert!(found.is_some(), "{test} did not say {line:?}");
+        // The rest has to be read by someone, or the child may get stuck or die of it.
+        std::thread::spawn(move || lines.for_each(drop));
+        let processes = descendants(child.id());
+        let names = processes.iter().map(|&pid| name(pid)).collect();
+        let folder = processes.iter().find_map(|&pid| data_dir(pid)).expect("etcd has a data folder");
+        Self { child, processes, names, folder }
+    }
+
+    /// The child ends, and so does all that it started. Returns the signal that ended it.
+    async fn nothing_is_left(mut self) -> Option<i32> {
+        let status = poll(PATIENCE, "the test run to end", async || self.child.try_wait().unwrap()).await;
+        let all = self.processes.iter().zip(&self.names);
+        poll(Duration::from_secs(10), format!("the end of {:?}", self.names), async || {
+            all.clone().all(|(&pid, was)| !alive(pid) || name(pid) != *was).then_some(())
+        })
+        .await;
+        let folder = self.folder.display().to_string();
+        poll(Duration::from_secs(10), format!("{folder} to be gone"), async || (!self.folder.exists()).then_some(()))
+            .await;
+        status.signal()
+    }
+}
+
+#[tokio::test]
+async fn nothing_is_left_after_ctrl_c_in_the_middle_of_a_run() {
+    let run = Run::until("controllers and kwok ready", "rollout::helm_installs_a_chart_and_its_deployment_rolls");
+    for server in ["etcd", "kube-apiserver", "kube-controller", "kube-scheduler", "kwok"] {
+        assert!(run.names.iter().any(|name| name.starts_with(server)), "{server} runs: {:?}", run.names);
+    }
+    // The terminal sends it to the whole process group.
+    send_to_group("INT", run.child.id());
+    assert_eq!(run.nothing_is_left().await, Some(2), "it was ended in the middle");
+}
+
+#[tokio::test]
+async fn nothing_is_left_after_the_test_binary_is_killed() {
+    let run = Run::until("kube-apiserver", "rollout::helm_installs_a_chart_and_its_deployment_rolls");
+    send("KILL", run.child.id());
+    assert_eq!(run.nothing_is_left().await, Some(9), "it was ended in the middle");
+}
+
+#[tokio::test]
+async fn nothing_is_left_after_a_run_that_ends_by_itself() {
+    let test = "control_plane::every_test_has_a_namespace_of_its_own_that_is_gone_after_it";
+    assert_eq!(Run::until("kube-apiserver", test).nothing_is_left().await, None);
+}
+
+/// All processes below one, read from proc(5).
+fn descendants(root: u32) -> Vec<u32> {
+    let mut found = vec![root];
+    let mut at = 0;
+    while at < found.len() {
+        let tasks = std::fs::read_dir(format!("/proc/{}/task", found[at])).into_iter().flatten().flatten();
+        for task in tasks {
+            let children = std::fs::read_to_string(task.path().join("children")).unwrap_or_default();
+            found.extend(children.split_whitespace().filter_map(|pid| pid.parse::<u32>().ok()));
+        }
+        at += 1;
+    }
+    found.remove(0);
+    found
+}
+
+fn name(pid: u32) -> String {
+    std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default().trim().to_owned()
+}
+
+/// The folder of the control plane, from etcd's command line.
+fn data_dir(pid: u32) -> Option<PathBuf> {
+    let line = std::fs::read_to_string(format!("/proc/{pid}/cmdline")).ok()?;
+    let flag = line.split('\0').find_map(|argument| argument.strip_prefix("--data-dir="))?;
+    PathBuf::from(flag).parent().map(PathBuf::from)
+}
