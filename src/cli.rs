@@ -4,6 +4,7 @@
 //! [`Command`] and once in [`run`]. It prints with `writeln!(io::stdout(), ...)?` and never with `println!`, which
 //! panics when the reader of a pipe goes away.
 
+mod diff;
 mod wait;
 
 use std::{io, process::ExitCode};
@@ -18,6 +19,7 @@ const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (", env!("KUBEDIFF_RE
 
 const AFTER_HELP: &str = "\
 Examples:
+  kubediff diff old.yaml new.yaml           what changed between two files; no cluster needed
   kubediff --version                        the version and the git revision that it was built from
   KUBEDIFF_LOG=debug kubediff COMMAND       say more on stderr; also per module: info,kubediff::sink=debug
   kubediff --log-format json COMMAND        log for machines
@@ -36,15 +38,18 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    Diff(diff::Args),
     /// Does nothing until it is told to stop
     #[command(hide = true)]
     Wait(wait::Args),
 }
 
-async fn run(command: Command, shutdown: Shutdown) -> anyhow::Result<()> {
+async fn run(command: Command, shutdown: Shutdown) -> anyhow::Result<ExitCode> {
     match command {
-        Command::Wait(args) => wait::run(args, shutdown).await,
+        Command::Diff(args) => return diff::run(&args),
+        Command::Wait(args) => wait::run(args, shutdown).await?,
     }
+    Ok(ExitCode::SUCCESS)
 }
 
 /// An error that the user can mend by typing something else, or by editing the configuration: exit code 2.
@@ -78,7 +83,7 @@ pub(crate) fn main() -> ExitCode {
     exit_code(&result)
 }
 
-fn start(cli: Cli) -> anyhow::Result<()> {
+fn start(cli: Cli) -> anyhow::Result<ExitCode> {
     log::start(&cli.log)?;
     // The first to be asked for a TLS provider decides; every crate here is built with ring alone.
     let _ = rustls::crypto::ring::default_provider().install_default();
@@ -89,9 +94,9 @@ fn start(cli: Cli) -> anyhow::Result<()> {
     result
 }
 
-fn exit_code(result: &anyhow::Result<()>) -> ExitCode {
+fn exit_code(result: &anyhow::Result<ExitCode>) -> ExitCode {
     match result {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(code) => *code,
         Err(error) if is_closed_pipe(error) => ExitCode::SUCCESS,
         Err(error) if error.is::<Usage>() => ExitCode::from(2),
         Err(_) => ExitCode::FAILURE,

@@ -13,7 +13,8 @@
 //! | [`diff`] | two documents in, an RFC 6902 patch, its inverse and readable changes out |
 //! | [`event`] | what is told about a change: who, what kind of change, in one sentence; how it looks as text |
 //!
-//! `redact`, `diff` and `event` are pure: values in, values out, no clock, no I/O.
+//! `redact`, `diff` and `event` are pure: values in, values out, no clock, no I/O. [`shutdown`] is the word that it is
+//! time to finish, for all of them.
 
 pub mod cluster;
 pub mod diff;

@@ -38,7 +38,7 @@ mod tape;
 mod tests;
 mod text;
 
-use std::{borrow::Cow, collections::BTreeMap};
+use std::{borrow::Cow, collections::BTreeMap, fmt};
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -111,7 +111,7 @@ pub enum Error {
 /// resourceVersion and generation (they travel beside it, in [`Meta`] and [`Document::managed_fields`]).
 ///
 /// It is held as three sections of JSON text, so that an update decodes only the ones that changed.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct Document {
     meta: Meta,
     sections: [Section; 3],
@@ -135,7 +135,7 @@ impl Part {
 
 /// JSON text, and a hash of it that changes when it does. Keys are sorted and there are no spaces, so that equal values
 /// are equal bytes.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Default, PartialEq, Eq)]
 pub struct Section {
     pub json: Box<[u8]>,
     /// xxh3 of `json`; 0 when that is empty.
@@ -147,6 +147,12 @@ impl Section {
         let json = json.into();
         let hash = if json.is_empty() { 0 } else { xxh3_64(&json) };
         Self { json, hash }
+    }
+}
+
+impl fmt::Debug for Section {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:016x} {}", self.hash, String::from_utf8_lossy(&self.json))
     }
 }
 
@@ -220,6 +226,16 @@ impl Document {
     /// The whole document as JSON text with sorted keys.
     pub fn to_json(&self) -> Vec<u8> {
         serde_json::to_vec(self).unwrap_or_default()
+    }
+}
+
+impl fmt::Debug for Document {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Document")
+            .field("meta", &self.meta)
+            .field("sections", &self.sections)
+            .field("managed_fields", &String::from_utf8_lossy(&self.managed_fields))
+            .finish()
     }
 }
 

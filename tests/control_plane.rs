@@ -61,10 +61,19 @@ async fn compaction_makes_an_old_version_expire_with_410() {
         for n in 0..3 {
             cluster.kubectl(&["create", "configmap", &format!("later-{n}")]).await;
         }
+        let first = page(&cluster, "limit=1").await.1;
+        let second_page = format!("limit=1&continue={}", first["metadata"]["continue"].as_str().unwrap());
+        let exactly_old = format!("resourceVersion={old}&resourceVersionMatch=Exact");
         assert_eq!(watch_status(&cluster, &old).await, None, "before the compaction the version is good");
+        assert_eq!(page(&cluster, &second_page).await.0, 200);
+        assert_eq!(page(&cluster, &exactly_old).await.0, 200);
+        let newest = version_of_list(&cluster).await;
 
         cluster.compact().await;
+        assert_eq!(watch_status(&cluster, &newest).await, Some(410), "the newest that was seen, cache {watch_cache}");
         assert_eq!(watch_status(&cluster, &old).await, Some(410), "watch cache {watch_cache}");
+        assert_eq!(page(&cluster, &second_page).await.0, 410, "the next page, watch cache {watch_cache}");
+        assert_eq!(page(&cluster, &exactly_old).await.0, 410, "the old list, watch cache {watch_cache}");
         let new = version_of_list(&cluster).await;
         assert_eq!(watch_status(&cluster, &new).await, None, "a fresh version is good");
     }
@@ -87,6 +96,11 @@ async fn a_restored_etcd_does_not_know_versions_that_clients_have_seen() {
 async fn version_of_list(cluster: &Cluster) -> String {
     let list: Value = cluster.access().get("/api/v1/configmaps").send().await.unwrap().json().await.unwrap();
     list["metadata"]["resourceVersion"].as_str().unwrap().to_owned()
+}
+
+async fn page(cluster: &Cluster, query: &str) -> (u16, Value) {
+    let answer = cluster.access().get(&format!("/api/v1/configmaps?{query}")).send().await.unwrap();
+    (answer.status().as_u16(), answer.json().await.unwrap())
 }
 
 /// The error code with which the server ends a watch from `version`, by its HTTP status or by an ERROR event in the

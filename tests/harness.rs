@@ -7,6 +7,7 @@ pub mod access;
 pub mod blocks;
 pub mod certs;
 pub mod cluster;
+pub mod controllers;
 pub mod guard;
 pub mod namespace;
 pub mod pipe;

@@ -5,7 +5,6 @@ use std::{
     os::unix::process::{CommandExt, ExitStatusExt},
     path::PathBuf,
     process::{Child, Command, Stdio},
-    time::Duration,
 };
 
 use crate::harness::{
@@ -44,13 +43,12 @@ impl Run {
     async fn nothing_is_left(mut self) -> Option<i32> {
         let status = poll(PATIENCE, "the test run to end", async || self.child.try_wait().unwrap()).await;
         let all = self.processes.iter().zip(&self.names);
-        poll(Duration::from_secs(10), format!("the end of {:?}", self.names), async || {
+        poll(PATIENCE, format!("the end of {:?}", self.names), async || {
             all.clone().all(|(&pid, was)| !alive(pid) || name(pid) != *was).then_some(())
         })
         .await;
         let folder = self.folder.display().to_string();
-        poll(Duration::from_secs(10), format!("{folder} to be gone"), async || (!self.folder.exists()).then_some(()))
-            .await;
+        poll(PATIENCE, format!("{folder} to be gone"), async || (!self.folder.exists()).then_some(())).await;
         status.signal()
     }
 }

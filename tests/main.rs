@@ -9,5 +9,7 @@ mod first_run;
 mod harness;
 mod informers;
 mod left_behind;
+mod openapi_keys;
 mod receivers;
+mod reflector;
 mod rollout;

@@ -152,7 +152,7 @@ async fn slack_posts_threads_and_updates() {
 
 #[tokio::test]
 async fn slack_refuses_haste_per_channel_with_429() {
-    let slack = Slack::start();
+    let slack = Slack::start_with_pace(PATIENCE);
     let to = |channel: &str| json!({"channel": channel, "text": "x"});
     assert_eq!(call(&slack, "chat.postMessage", &to("#a")).await.0, 200);
     let (status, answer) = call(&slack, "chat.postMessage", &to("#a")).await;
@@ -202,7 +202,7 @@ async fn slack_refuses_what_breaks_its_limits_with_200_and_ok_false() {
 
 #[tokio::test]
 async fn an_incoming_webhook_answers_plain_text() {
-    let slack = Slack::start();
+    let slack = Slack::start_with_pace(PATIENCE);
     let send = async |body: Value| {
         let answer = client().post(slack.webhook_url()).json(&body).send().await.unwrap();
         (answer.status().as_u16(), answer.text().await.unwrap())

@@ -17,15 +17,15 @@ use jiff::Timestamp;
 use kubediff::{
     cluster::Resource,
     diff::{self, Keys},
-    event::{Builder, Cluster, Event, Observed, State, What, owner::Unknown, render},
+    event::{Builder, Cluster, Event, Observed, State, What, build, owner::Unknown, render},
     redact::{Document, Door, Settings, noise},
 };
 use serde_json::{Value, json};
 
+use super::{Usage, is_closed_pipe};
+
 /// Differences were found.
 const DIFFER: u8 = 1;
-/// Something could not be read or understood.
-const TROUBLE: u8 = 2;
 
 /// Show what changed between two files of Kubernetes objects, YAML or JSON
 ///
@@ -75,21 +75,15 @@ enum Color {
     Never,
 }
 
-/// Prints the differences. Trouble is told on stderr and by the exit code.
+/// Prints the differences; the exit code says whether there are any.
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     match compare_and_print(args) {
         Ok(true) => Ok(ExitCode::from(DIFFER)),
         Ok(false) => Ok(ExitCode::SUCCESS),
-        Err(error) if is_closed_pipe(&error) => Ok(ExitCode::SUCCESS),
-        Err(error) => {
-            eprintln!("kubediff: {error:#}");
-            Ok(ExitCode::from(TROUBLE))
-        }
+        Err(error) if is_closed_pipe(&error) => Err(error),
+        // What cannot be read or understood must not look like a difference.
+        Err(error) => Err(Usage(error).into()),
     }
-}
-
-fn is_closed_pipe(error: &anyhow::Error) -> bool {
-    error.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
 }
 
 /// Whether there are differences.
@@ -285,7 +279,12 @@ fn pair(old: Option<&Object>, new: Option<&Object>, time: Timestamp) -> Option<P
     };
     let resource = &new.or(old)?.resource;
     let builder = Builder::new(Cluster { name: String::new(), uid: String::new() });
-    let event = builder.build(resource, Observed::Live, time, what, &Unknown);
+    let mut event = builder.build(resource, Observed::Live, time, what, &Unknown);
+    if event.resource.uid.is_empty() {
+        // Files seldom have uids: the name stands for it, so that ids differ.
+        let uid = format!("{} {}", resource.group_resource(), event.resource.ns_name());
+        event.id = build::id("", &uid, &event.resource.resource_version.as_str().into(), event.kind);
+    }
     Some(Pair { event, old: was, new: is })
 }
 

@@ -201,9 +201,9 @@ impl<T: Target> Reflector<T> {
                 }
                 Then::Ended => {
                     self.status.send_modify(|status| status.watches.ended(Ended::Timeout));
-                    Ok(if watching.mute() { State::Verify } else { State::Watch })
+                    Ok(if watching.mute(&self.reader.settings) { State::Verify } else { State::Watch })
                 }
-                Then::Failed(fault) => Ok(self.watch_failed(fault, watching.mute())),
+                Then::Failed(fault) => Ok(self.watch_failed(fault, watching.mute(&self.reader.settings))),
             },
             State::Verify => Ok(self.verify().await),
             State::Wait { after, then } => {

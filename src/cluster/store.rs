@@ -52,7 +52,7 @@ pub struct Health {
     pub commits: u64,
 }
 
-/// A handle on the store; clones share it. When the last one is dropped the writer commits what it has and ends.
+/// A handle on the store; clones share it.
 #[derive(Clone, Debug)]
 pub struct Store {
     commands: mpsc::UnboundedSender<writer::Command>,
@@ -91,7 +91,8 @@ impl Store {
             .map_err(|source| OpenError::Io { path: path.to_path_buf(), source })?;
         let in_flight = Arc::new(Semaphore::new(IN_FLIGHT_BYTES));
         let store = Self { commands, in_flight, path, redaction_key, health: health_seen };
-        Ok((store, Writing { thread: Some(thread) }))
+        let writing = Writing { commands: store.commands.clone(), thread: Some(thread) };
+        Ok((store, writing))
     }
 
     /// Takes up a feed: where a reflector puts what it learns. Objects and cursor of an earlier run are there already.
@@ -165,12 +166,14 @@ impl Store {
 /// The writer's thread; owned by whoever opened the store.
 #[derive(Debug)]
 pub struct Writing {
+    commands: mpsc::UnboundedSender<writer::Command>,
     thread: Option<std::thread::JoinHandle<()>>,
 }
 
 impl Writing {
-    /// Waits until everything is committed. All [`Store`] handles must be dropped first.
+    /// Ends the writer once everything that was put before is committed. Handles that live on find the store closed.
     pub fn join(mut self) {
+        let _ = self.commands.send(writer::Command::End);
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }

@@ -11,7 +11,7 @@
 #[cfg(test)]
 mod tests;
 
-use std::{borrow::Cow, fmt};
+use std::{borrow::Cow, cell::Cell, fmt};
 
 use jiff::Timestamp;
 use serde::{
@@ -69,6 +69,10 @@ pub const BY_HAND: &[&str] = &[
     "perl",
 ];
 
+/// How many names are compared for one event. A change of a thousand fields by a manager that owns a thousand others
+/// would cost a million; what is not matched by then is told by the times of the entries.
+const COMPARISONS: u32 = 200_000;
+
 /// Whether the manager is a program that people use directly, and no controller, GitOps agent or helm.
 pub fn by_hand(manager: &str) -> bool {
     let manager = manager.as_bytes();
@@ -92,16 +96,14 @@ pub(super) fn of_update(before: &[u8], after: &[u8], spots: &[Spot<'_>]) -> Vec<
     let old: Vec<Entry> = old_raw.iter().copied().filter(|raw| differs(raw, &new_raw)).filter_map(parse).collect();
     let new: Vec<Entry> = new_raw.iter().copied().filter(|raw| differs(raw, &old_raw)).filter_map(parse).collect();
 
+    let budget = Cell::new(COMPARISONS);
+    let owns = |entry: &Entry, removed: bool| entry.own(spots.iter().filter(|s| s.removed() == removed), &budget);
     let renewed = |entry: &Entry| old.iter().find(|o| o.same_manager(entry)).is_none_or(|o| o.time != entry.time);
     let mut actors: Vec<Entry> = Vec::new();
     let mut rest: Vec<Entry> = Vec::new();
     for entry in new {
-        let owns = entry.owns(spots.iter().filter(|spot| !spot.removed()));
-        let lost = || {
-            renewed(&entry)
-                && old.iter().any(|o| o.same_manager(&entry) && o.owns(spots.iter().filter(|spot| spot.removed())))
-        };
-        if owns || lost() { actors.push(entry) } else { rest.push(entry) }
+        let lost = || renewed(&entry) && old.iter().any(|o| o.same_manager(&entry) && owns(o, true));
+        if owns(&entry, false) || lost() { actors.push(entry) } else { rest.push(entry) }
     }
     if !actors.is_empty() {
         return finish(actors);
@@ -112,14 +114,14 @@ pub(super) fn of_update(before: &[u8], after: &[u8], spots: &[Spot<'_>]) -> Vec<
     }
     // Something was only taken away. The manager whose Update entry lost it, or which is gone with all it had, is the one
     // that most likely did it.
-    let gone = old.iter().filter(|o| o.operation != "Apply" && o.owns(spots.iter().filter(|spot| spot.removed())));
+    let gone = old.iter().filter(|o| o.operation != "Apply" && owns(o, true));
     let removed: Vec<Entry> = gone.cloned().collect();
     if !removed.is_empty() || !shrunk.is_empty() {
         return finish(removed);
     }
     // Nothing differs: the last entry was made in the same second. Whoever owns what changed did it.
     let mut owners: Vec<Entry> = new_raw.into_iter().filter_map(parse).collect();
-    owners.retain(|entry| entry.owns(spots.iter().filter(|spot| !spot.removed())));
+    owners.retain(|entry| owns(entry, false));
     let newest = owners.iter().filter_map(|entry| entry.time).max();
     owners.retain(|entry| entry.time == newest);
     finish(owners)
@@ -186,8 +188,8 @@ impl Entry<'_> {
             && self.api_version == other.api_version
     }
 
-    fn owns<'s>(&self, mut spots: impl Iterator<Item = &'s Spot<'s>>) -> bool {
-        !self.fields.0.is_empty() && spots.any(|spot| self.fields.own(&spot.steps))
+    fn own<'s>(&self, mut spots: impl Iterator<Item = &'s Spot<'s>>, budget: &Cell<u32>) -> bool {
+        !self.fields.0.is_empty() && spots.any(|spot| self.fields.own(&spot.steps, budget))
     }
 }
 
@@ -198,12 +200,14 @@ struct Fields<'a>(Vec<(Cow<'a, str>, Fields<'a>)>);
 impl Fields<'_> {
     /// Whether the set holds the path or something inside it. A set that is empty is a leaf, and owns all that is below;
     /// `.` owns that a map or an item is there, and nothing in it.
-    fn own(&self, path: &[Step<'_>]) -> bool {
+    fn own(&self, path: &[Step<'_>], budget: &Cell<u32>) -> bool {
         let Some((step, rest)) = path.split_first() else { return true };
         if self.0.is_empty() {
             return true;
         }
-        self.0.iter().any(|(name, inside)| leads(name, step) && inside.own(rest))
+        let within = self.0.iter().take(budget.get() as usize);
+        budget.set(budget.get().saturating_sub(u32::try_from(self.0.len()).unwrap_or(u32::MAX)));
+        within.into_iter().any(|(name, inside)| leads(name, step) && inside.own(rest, budget))
     }
 }
 
@@ -211,6 +215,10 @@ fn leads(name: &str, step: &Step<'_>) -> bool {
     match (name.split_once(':'), step) {
         (Some(("f", name)), Step::Key(key)) => name == key.as_ref(),
         (Some(("k", keys)), Step::Item(item)) => {
+            // Most items are told apart by their name: that can be seen without parsing.
+            if keys.starts_with("{\"name\":") && item["name"].as_str().is_some_and(|name| !keys.contains(name)) {
+                return false;
+            }
             let Ok(Value::Object(keys)) = serde_json::from_str(keys) else { return false };
             keys.iter().all(|(key, want)| item.get(key).is_none_or(|value| value == want))
         }

@@ -28,6 +28,9 @@ use crate::cluster::Resource;
 /// More is told as "and 4 more".
 const PARTS: usize = 4;
 
+/// Parts beyond this are counted and not kept.
+const KEPT: usize = 64;
+
 /// Longer sentences are cut.
 const LENGTH: usize = 300;
 
@@ -61,13 +64,17 @@ impl<'a> Update<'a> {
 /// The parts of a sentence so far, and which changes they have told.
 pub(super) struct Sentence {
     parts: Vec<String>,
+    /// How many parts there were beyond [`KEPT`].
+    more: usize,
     told: Vec<bool>,
 }
 
 impl Sentence {
     fn say(&mut self, part: impl Into<String>) {
         let part = part.into();
-        if !self.parts.contains(&part) {
+        if self.parts.len() >= KEPT {
+            self.more += 1;
+        } else if !self.parts.contains(&part) {
             self.parts.push(part);
         }
     }
@@ -82,7 +89,7 @@ impl Sentence {
 
 /// The sentence of an update.
 pub(super) fn of_update(update: &Update<'_>) -> String {
-    let mut sentence = Sentence { parts: Vec::new(), told: vec![false; update.spots.len()] };
+    let mut sentence = Sentence { parts: Vec::new(), more: 0, told: vec![false; update.spots.len()] };
     generic::deletion(update, &mut sentence);
     let group = update.resource.group.as_str();
     match (group, update.resource.kind.as_str()) {
@@ -113,7 +120,7 @@ pub(super) fn of_update(update: &Update<'_>) -> String {
         _ => {}
     }
     generic::tell(update, &mut sentence);
-    finish(update.resource, update.name, sentence.parts)
+    finish(update.resource, update.name, sentence)
 }
 
 /// The sentence of an object that came.
@@ -134,12 +141,12 @@ pub(super) fn of_deleted(resource: &Resource, name: &str, age: Option<i64>) -> S
     }
 }
 
-fn finish(resource: &Resource, name: &str, mut parts: Vec<String>) -> String {
+fn finish(resource: &Resource, name: &str, Sentence { mut parts, more, .. }: Sentence) -> String {
     if parts.is_empty() {
         return format!("{} {name} changed", resource.kind);
     }
     if parts.len() > PARTS {
-        let more = parts.len() - (PARTS - 1);
+        let more = more + parts.len() - (PARTS - 1);
         parts.truncate(PARTS - 1);
         parts.push(format!("and {more} more"));
     }

@@ -2,10 +2,19 @@
 //! `<password>x</password>`, `name: DB_PASSWORD` with `value: x` after it. Files of any format are read alike, by lines;
 //! where a value ends is guessed so that rather too much is masked than too little.
 
-use super::{Rules, mark::LAST_APPLIED, text::Span};
+use super::{
+    Rules,
+    mark::{LAST_APPLIED, says_nothing},
+    text::Span,
+};
 
 /// Names longer than this are no names.
 const NAME: usize = 128;
+
+/// How far around a name is looked.
+const NEAR: usize = 256;
+
+const LAST_APPLIED_DOMAIN: &str = "kubectl.kubernetes.io/";
 
 impl Rules {
     /// `hits`: where something that may be part of a name stands.
@@ -26,7 +35,7 @@ impl Rules {
             if let Some((start, end)) = value.find() {
                 done = done.max(end);
                 let value = &text[start..end];
-                if self.whole(value).is_some() {
+                if !says_nothing(value) {
                     spans.push((start, end, None));
                 }
             }
@@ -107,30 +116,45 @@ impl Value<'_> {
         if gap == self.name.end || closed {
             return None;
         }
-        let (line_start, line_end) = self.line();
-        let line = &self.text[line_start..line_end];
         let flag = bytes[self.name.start] == b'-';
-        let alone = line[self.name.end - line_start..].split_whitespace().count() == 1
-            && line[..self.name.start - line_start].trim().is_empty()
-            && bytes[self.name.start].is_ascii_lowercase();
+        let alone = self.begins_line()
+            && bytes[self.name.start].is_ascii_lowercase()
+            && self.near_after(gap).split('\n').next().is_some_and(|rest| rest.split_whitespace().count() == 1);
         let setting =
-            alone && (self.text.trim_end().contains('\n') || self.bare.contains("pass") || self.bare == "masterauth");
-        let netrc = line.contains("login ") && self.bare == "password";
+            alone && (self.bare.contains("pass") || self.bare == "masterauth" || self.text.trim_end().contains('\n'));
+        let netrc = self.bare == "password" && self.near_before().contains("login ");
         if flag || setting || netrc { self.value(gap, false) } else { None }
     }
 
-    /// The line of the name, without its line feed.
-    fn line(&self) -> (usize, usize) {
-        let start = self.text[..self.name.start].rfind('\n').map_or(0, |at| at + 1);
-        let end = self.text[self.name.end..].find('\n').map_or(self.text.len(), |len| self.name.end + len);
-        (start, end)
+    /// The end of what stands before the name. Bounded, as everything that is looked at once a name has to be: a text
+    /// may be one long line full of names.
+    fn near_before(&self) -> &str {
+        let mut from = self.name.start.saturating_sub(NEAR);
+        while !self.text.is_char_boundary(from) {
+            from += 1;
+        }
+        &self.text[from..self.name.start]
+    }
+
+    fn near_after(&self, from: usize) -> &str {
+        let mut end = (from + NEAR).min(self.text.len());
+        while !self.text.is_char_boundary(end) {
+            end -= 1;
+        }
+        &self.text[from..end]
     }
 
     /// Whether nothing but an indent, a dash, a quote or `export` stands before the name on its line.
     fn begins_line(&self) -> bool {
-        let (start, _) = self.line();
-        let before = self.text[start..self.name.start].trim_matches([' ', '\t', '-', '"', '\'', '#', ';', '?']);
+        let near = self.near_before();
+        let before = match near.rfind('\n') {
+            Some(at) => &near[at + 1..],
+            None if near.len() == self.name.start => near,
+            None => return false,
+        };
+        let before = before.trim_matches([' ', '\t', '-', '"', '\'', '#', ';', '?', '{']);
         matches!(before, "" | "export" | "set" | "ENV" | "ARG" | "SET" | "const" | "let" | "var" | "env")
+            || before.ends_with(LAST_APPLIED_DOMAIN)
     }
 
     fn value(&self, from: usize, colon: bool) -> Option<(usize, usize)> {
@@ -153,11 +177,7 @@ impl Value<'_> {
             }
             None if slashes == 0 => return None,
             Some(b'\n' | b'\r') if slashes == 0 => return if colon { self.block(false) } else { None },
-            Some(b'|' | b'>')
-                if colon && self.rest_of_line(from + 1).bytes().all(|b| b"+-0123456789 \t\r".contains(&b)) =>
-            {
-                return self.block(true);
-            }
+            Some(b'|' | b'>') if colon && self.block_follows(from + 1) => return self.block(true),
             Some(b'[') => {
                 let end = self.text[from..].find(']').map_or(self.text.len(), |len| from + len);
                 return self.trimmed(from + 1, end);
@@ -175,27 +195,27 @@ impl Value<'_> {
             }
             return self.trimmed(from, end);
         }
-        let rest = &self.text[from..];
-        let mut end = rest.find(|c: char| c.is_whitespace() || "\"'`<".contains(c)).unwrap_or(rest.len());
-        if let Some(cut) = rest[..end].find("\\n") {
-            end = cut;
-        }
         // `password=x;user=y` and `?token=x&page=2`: up to what looks like the next assignment.
-        let next = rest[..end].char_indices().find(|&(at, c)| {
-            matches!(c, ';' | '&' | ',') && {
-                let word = rest[at + 1..].trim_start();
-                let len = word.bytes().take_while(|b| is_name(*b) || *b == b' ').count();
-                len > 0 && matches!(word.as_bytes().get(len), Some(b'=' | b':'))
+        let rest = &self.text[from..];
+        let ends = |at: usize, c: char| match c {
+            '"' | '\'' | '`' | '<' => true,
+            '\\' => rest[at + 1..].starts_with('n'),
+            ';' | '&' | ',' => {
+                let word = rest[at + 1..].as_bytes();
+                let len = word.iter().take(NAME).take_while(|b| is_name(**b) || **b == b' ').count();
+                len > 0 && matches!(word.get(len), Some(b'=' | b':'))
             }
-        });
-        let end = next.map_or(end, |(at, _)| at);
+            _ => c.is_whitespace(),
+        };
+        let end = rest.char_indices().find(|&(at, c)| ends(at, c)).map_or(rest.len(), |(at, _)| at);
         let value = rest[..end].trim_end_matches([')', ']', '}', ',', ';', '\\']);
         Some((from, from + value.len()))
     }
 
-    fn rest_of_line(&self, from: usize) -> &str {
-        let rest = &self.text[from..];
-        &rest[..rest.find('\n').unwrap_or(rest.len())]
+    /// Whether nothing but the marks of a block scalar stands on the rest of the line.
+    fn block_follows(&self, from: usize) -> bool {
+        let near = self.near_after(from);
+        near.find('\n').is_some_and(|end| near[..end].bytes().all(|b| b"+-0123456789 \t\r".contains(&b)))
     }
 
     /// Where the quote that is open closes; the end of the text when it never does.
@@ -225,7 +245,11 @@ impl Value<'_> {
     /// The lines below the name that are indented deeper. A block scalar is masked whole; otherwise it is a list, or a
     /// mapping that is read by itself.
     fn block(&self, scalar: bool) -> Option<(usize, usize)> {
-        let (line_start, line_end) = self.line();
+        if !self.begins_line() {
+            return None;
+        }
+        let line_start = self.text[..self.name.start].rfind('\n').map_or(0, |at| at + 1);
+        let line_end = self.text[self.name.end..].find('\n').map_or(self.text.len(), |len| self.name.end + len);
         let indent = |line: &str| line.len() - line.trim_start_matches(' ').len();
         let own = indent(&self.text[line_start..]);
         let start = (line_end + 1).min(self.text.len());

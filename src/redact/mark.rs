@@ -203,26 +203,10 @@ impl Marker<'_, '_, '_> {
 }
 
 /// Names by which an object calls the thing itself: `password: {value: x}`.
+#[rustfmt::skip]
 const VALUES: &[&str] = &[
-    "value",
-    "values",
-    "plain",
-    "plaintext",
-    "plainText",
-    "inline",
-    "inlineString",
-    "literal",
-    "raw",
-    "text",
-    "content",
-    "data",
-    "string",
-    "stringValue",
-    "default",
-    "current",
-    "previous",
-    "new",
-    "old",
+    "value", "values", "plain", "plaintext", "plainText", "inline", "inlineString", "literal", "raw", "text",
+    "content", "data", "string", "stringValue", "default", "current", "previous", "new", "old",
 ];
 
 /// `{name: DB_PASSWORD, value: x}`, in any order.
@@ -259,19 +243,16 @@ impl Rules {
         (name.len() >= 3 && suspicious(name) && is_credential(name)) || self.own_key(name)
     }
 
-    /// Masks the whole of a text under the name of a credential. Not what is empty, a switch, a mask already, or the
-    /// name of a variable that is put in its place later.
+    /// Masks the whole of a text under the name of a credential.
     pub(super) fn whole(&self, text: &str) -> Option<String> {
-        let trimmed = text.trim();
-        if trimmed.is_empty()
-            || is_mask(trimmed)
-            || matches!(trimmed, "true" | "false" | "null")
-            || is_variable(trimmed)
-        {
-            return None;
-        }
-        Some(self.mask.of(text.as_bytes()))
+        if says_nothing(text) { None } else { Some(self.mask.of(text.as_bytes())) }
     }
+}
+
+/// What is no secret under the name of one: nothing, a switch, a mask, or a variable that is put in its place later.
+pub(super) fn says_nothing(text: &str) -> bool {
+    let text = text.trim();
+    text.is_empty() || is_mask(text) || matches!(text, "true" | "false" | "null") || is_variable(text)
 }
 
 /// `$(NAME)` and `${NAME}`.

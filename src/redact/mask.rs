@@ -9,7 +9,7 @@ use base64::{Engine, engine::general_purpose::STANDARD};
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 
-const PREFIX: &str = "hmac:";
+pub(super) const PREFIX: &str = "hmac:";
 const DIGITS: usize = 12;
 
 #[derive(Clone)]
@@ -57,4 +57,10 @@ impl fmt::Debug for Mask {
 pub(super) fn is_mask(text: &str) -> bool {
     text.strip_prefix(PREFIX)
         .is_some_and(|hex| hex.len() == DIGITS && hex.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f')))
+}
+
+/// Whether this part of a text is a mask or lies within one.
+pub(super) fn covers(text: &str, start: usize, end: usize) -> bool {
+    let len = PREFIX.len() + DIGITS;
+    (start.saturating_sub(len - 1)..=start).any(|at| end <= at + len && text.get(at..at + len).is_some_and(is_mask))
 }

@@ -18,7 +18,7 @@ use super::{
     emit::quote,
     manifest,
     mark::{LEVELS, Marker},
-    mask::is_mask,
+    mask::{self, is_mask},
     tape::{Fate, Kind, Tape},
 };
 
@@ -35,8 +35,9 @@ const AWS: u32 = 1 << 7;
 const CRYPT: u32 = 1 << 8;
 const COMMAND: u32 = 1 << 9;
 const MANIFEST: u32 = 1 << 10;
+const DSNS: u32 = 1 << 11;
 /// The shapes that are secret whatever name they stand under, and wherever: in the name of a field too.
-const SHAPES: u32 = URL | PEM | PACKED | JWT | TOKEN | HEADER | AWS | CRYPT;
+const SHAPES: u32 = URL | DSNS | PEM | PACKED | JWT | TOKEN | HEADER | AWS | CRYPT;
 
 /// A literal, what it may be a sign of, and where in it the three letters stand that are looked for first: the rarest
 /// ones in texts of a cluster.
@@ -57,12 +58,13 @@ const LITERALS: &[(&str, u32, usize)] = &[
     ("basic ", HEADER, 3),
     ("cookie", NAMES, 2),
     ("otp", NAMES, 0),
-    ("dockercfg", NAMES, 6),
+    ("dockerc", NAMES, 4),
+    ("signature", NAMES, 2),
     ("last-applied", NAMES, 3),
     ("://", URL, 0),
-    ("@tcp(", URL, 0),
-    ("@unix(", URL, 0),
-    (":thin:", URL, 0),
+    ("@tcp(", DSNS, 0),
+    ("@unix(", DSNS, 0),
+    (":thin:", DSNS, 0),
     ("-----begin", PEM, 0),
     ("ls0tls1crudjti", PACKED, 0),
     ("eyj", JWT | PACKED, 0),
@@ -280,6 +282,8 @@ impl Rules {
         }
         if found & URL != 0 {
             url_passwords(text, spans);
+        }
+        if found & DSNS != 0 {
             groups(&DSN, text, spans);
         }
         if found & JWT != 0 {
@@ -344,11 +348,14 @@ impl Rules {
 
     /// Puts the masks in their places. Spans that overlap are masked as one.
     pub(super) fn splice(&self, text: &str, mut spans: Vec<Span>) -> Option<String> {
-        spans.retain(|(start, end, by)| start < end && (by.is_some() || !is_mask(&text[*start..*end])));
+        let masked_before = text.contains(mask::PREFIX);
+        spans.retain(|(start, end, by)| {
+            start < end && (by.is_some() || !(masked_before && mask::covers(text, *start, *end)))
+        });
         if spans.is_empty() {
             return None;
         }
-        spans.sort_by_key(|(start, end, _)| (*start, std::cmp::Reverse(*end)));
+        spans.sort_by_key(|(start, end, by)| (*start, std::cmp::Reverse(*end), by.is_some()));
         let mut merged: Vec<Span> = Vec::with_capacity(spans.len());
         for span in spans {
             match merged.last_mut() {
@@ -419,10 +426,13 @@ fn url_passwords(text: &str, spans: &mut Vec<Span>) {
     let mut from = 0;
     while let Some(start) = text[from..].find("://").map(|at| from + at + 3) {
         let rest = &text[start..];
-        let end = rest.find(|c: char| c.is_whitespace() || "\"'<>`\\".contains(c)).unwrap_or(rest.len());
         // A second URL in the same word is looked at by itself.
-        let end =
-            rest[..end].find("://").map_or(end, |next| rest[..next].rfind([',', ';', '=', '|', '?']).unwrap_or(next));
+        let (reach, second) = rest.find("://").map_or((rest.len(), false), |next| (next, true));
+        let end = rest[..reach].find(|c: char| c.is_whitespace() || "\"'<>`\\".contains(c));
+        let end = end.unwrap_or_else(|| {
+            let cut = if second { rest[..reach].rfind([',', ';', '=', '|', '?']) } else { None };
+            cut.unwrap_or(reach)
+        });
         let word = &rest[..end];
         from = start;
         let authority = &word[..word.find(['/', '?', '#']).unwrap_or(word.len())];
@@ -432,7 +442,7 @@ fn url_passwords(text: &str, spans: &mut Vec<Span>) {
             let port = after.bytes().all(|b| b.is_ascii_digit());
             if port { None } else { word.rfind('@').map(|at| &word[..at]) }
         });
-        let Some(user_info) = user_info else { continue };
+        let Some(user_info) = user_info.filter(|info| !is_mask(info)) else { continue };
         match user_info.split_once(':') {
             Some((user, password)) if !password.is_empty() => {
                 if !is_mask(password) && !super::mark::is_variable(password) {
@@ -440,10 +450,7 @@ fn url_passwords(text: &str, spans: &mut Vec<Span>) {
                     spans.push((at, at + password.len(), None));
                 }
             }
-            None if user_info.len() >= 16 => {
-                // `https://hmac:0123456789ab@host` reads as a user with a password and stays as it is.
-                spans.push((start, start + user_info.len(), None));
-            }
+            None if user_info.len() >= 16 => spans.push((start, start + user_info.len(), None)),
             _ => {}
         }
     }

@@ -16,6 +16,7 @@ use tokio::sync::OnceCell;
 use super::{
     Access, PATIENCE,
     certs::{self, CA},
+    controllers,
     guard::{self, Daemon, Directory},
     namespace::Namespace,
     say, tools,
@@ -203,13 +204,17 @@ impl Cluster {
         }
     }
 
-    /// Makes every version up to now too old: a watch from it, or a list at exactly it, gets a 410.
+    /// Makes every version that a client can have seen too old: a watch from it, a list at exactly it, or the next page
+    /// of a list that began at it gets a 410.
     ///
-    /// etcd forgets its history. The watch cache would still answer from memory, so with it the API server restarts
+    /// etcd forgets its history. The newest version of all is still good after that, so two that nobody has seen are
+    /// made before, by writes outside of Kubernetes' keys. The watch cache would still answer from memory, so with it the API server restarts
     /// too; without it ([`Options::watch_cache`]) open connections stay.
     pub async fn compact(&mut self) {
-        let revision = self.etcd("kv/range", json!({"key": "AA=="})).await["header"]["revision"].clone();
-        self.etcd("kv/compaction", json!({"revision": revision, "physical": true})).await;
+        let write = json!({"key": "a3ViZWRpZmYtdGVzdA==", "value": ""});
+        self.etcd("kv/put", &write).await;
+        let revision = self.etcd("kv/put", &write).await["header"]["revision"].clone();
+        self.etcd("kv/compaction", &json!({"revision": revision, "physical": true})).await;
         if self.options.watch_cache {
             self.restart().await;
         }
@@ -243,19 +248,20 @@ impl Cluster {
     }
 
     /// A call of etcd's JSON gateway.
-    async fn etcd(&self, call: &str, body: Value) -> Value {
+    async fn etcd(&self, call: &str, body: &Value) -> Value {
         let url = format!("{}/v3/{call}", self.etcd_url);
-        let answer = self.access.http().post(url).json(&body).send().await.expect("etcd answers");
+        let answer = self.access.http().post(url).json(body).send().await.expect("etcd answers");
         assert!(answer.status().is_success(), "etcd refused {call}: {}", answer.status());
         answer.json().await.expect("etcd answers with JSON")
     }
 
-    async fn get_json(&self, path: &str) -> Result<Value, String> {
+    pub async fn get_json(&self, path: &str) -> Result<Value, String> {
         let answer = self.access.get(path).send().await.map_err(|e| format!("GET {path}: {e}"))?;
         answer.json().await.map_err(|e| format!("GET {path}: {e}"))
     }
 
-    fn file(&self, name: &str) -> String {
+    /// The path of a file in its folder.
+    pub fn file(&self, name: &str) -> String {
         self.dir.path().join(name).to_string_lossy().into_owned()
     }
 
@@ -333,71 +339,8 @@ impl Cluster {
     }
 
     async fn try_controllers(&self) -> Result<(), String> {
-        let started = self.controllers.get_or_init(|| self.start_controllers()).await;
+        let started = self.controllers.get_or_init(|| controllers::start(self)).await;
         started.as_ref().map(|_| ()).map_err(Clone::clone)
-    }
-
-    async fn start_controllers(&self) -> Result<[Daemon; 3], String> {
-        let kubeconfig = self.kubeconfig.to_string_lossy();
-        let manager = tools::path("kube-controller-manager").await?;
-        let scheduler = tools::path("kube-scheduler").await?;
-        let kwok = tools::path("kwok").await?;
-        let stages = kwok.with_file_name("stages");
-        let began = Instant::now();
-        let mut kwok_args =
-            flags(&[("kubeconfig", &kubeconfig), ("manage-all-nodes", "true"), ("node-lease-duration-seconds", "40")]);
-        for stage in [
-            "node/fast/node-initialize",
-            "node/heartbeat-with-lease/node-heartbeat-with-lease",
-            "pod/fast/pod-ready",
-            "pod/fast/pod-complete",
-            "pod/fast/pod-delete",
-        ] {
-            kwok_args.push(format!("--config={}/{stage}.yaml", stages.display()));
-        }
-        let start = |name, program: &Path, args: Vec<String>| {
-            Daemon::start(name, self.dir.path(), program, args).map_err(|e| format!("{name}: {e}"))
-        };
-        let common = [
-            ("kubeconfig", &*kubeconfig),
-            ("leader-elect", "false"),
-            ("secure-port", "0"),
-            ("kube-api-qps", "200"),
-            ("kube-api-burst", "400"),
-        ];
-        let mut manager_args = flags(&common);
-        manager_args.extend(flags(&[
-            ("service-account-private-key-file", &self.file("service-accounts.key")),
-            ("root-ca-file", &self.file("ca.pem")),
-        ]));
-        let mut daemons = [
-            start("kube-controller-manager", &manager, manager_args)?,
-            start("kube-scheduler", &scheduler, flags(&common))?,
-            start("kwok", &kwok, kwok_args)?,
-        ];
-        let node = json!({"apiVersion": "v1", "kind": "Node", "metadata": {
-            "name": "kwok-0", "labels": {"kubernetes.io/hostname": "kwok-0", "kubernetes.io/os": "linux"}}});
-        let created = self.access.request(reqwest::Method::POST, "/api/v1/nodes").json(&node).send().await;
-        created.and_then(reqwest::Response::error_for_status).map_err(|e| format!("the fake node: {e}"))?;
-        let deadline = Instant::now() + 2 * PATIENCE;
-        loop {
-            let node = self.get_json("/api/v1/nodes/kwok-0").await?;
-            let ready = node["status"]["conditions"].as_array().into_iter().flatten();
-            let ready = ready.into_iter().any(|c| c["type"] == "Ready" && c["status"] == "True");
-            let tainted = node["spec"]["taints"].as_array().is_some_and(|taints| !taints.is_empty());
-            if ready && !tainted {
-                break;
-            }
-            if let Some(dead) = daemons.iter_mut().find_map(|d| d.exited().map(|_| d.log_tail())) {
-                return Err(dead);
-            }
-            if Instant::now() > deadline {
-                return Err(format!("the fake node is not ready: {node}\n{}", daemons[2].log_tail()));
-            }
-            tokio::time::sleep(Duration::from_millis(100)).await;
-        }
-        say(format_args!("controllers and kwok ready in {:.1} s", began.elapsed().as_secs_f32()));
-        Ok(daemons)
     }
 }
 
@@ -410,7 +353,7 @@ fn succeeded(tool: &str, args: &[&str], output: Output) -> String {
     String::from_utf8(output.stdout).expect("text")
 }
 
-fn flags(pairs: &[(&str, &str)]) -> Vec<String> {
+pub fn flags(pairs: &[(&str, &str)]) -> Vec<String> {
     pairs.iter().map(|(name, value)| format!("--{name}={value}")).collect()
 }
 

@@ -22,7 +22,7 @@ pub const WEBHOOK_PATH: &str = "/services/T000/B000/secret";
 /// "Longer than 40,000 characters will be truncated".
 const TEXT: usize = 40_000;
 /// "About one message a second a channel"; a little less, since a sender's clock and ours are not one.
-const PACE: Duration = Duration::from_millis(900);
+pub const PACE: Duration = Duration::from_millis(900);
 /// chat.update is of tier 3: 50 and more a minute.
 const UPDATES_A_MINUTE: usize = 60;
 
@@ -44,6 +44,7 @@ pub struct Message {
 
 #[derive(Default)]
 struct State {
+    pace: Duration,
     /// By name, as `#ops`; the ids are made up when a name is first used.
     channels: HashMap<String, String>,
     messages: Vec<Message>,
@@ -60,7 +61,12 @@ pub struct Slack {
 
 impl Slack {
     pub fn start() -> Self {
-        let state = Arc::new(Mutex::new(State::default()));
+        Self::start_with_pace(PACE)
+    }
+
+    /// One that wants this long between two messages of a channel.
+    pub fn start_with_pace(pace: Duration) -> Self {
+        let state = Arc::new(Mutex::new(State { pace, ..State::default() }));
         let receiver = Receiver::with(None, {
             let state = state.clone();
             move |request| lock(&state).answer(request)
@@ -220,7 +226,7 @@ impl State {
 
     fn pace(&mut self, channel: &str) -> Result<(), Refusal> {
         let now = Instant::now();
-        if self.last_post.get(channel).is_some_and(|last| now - *last < PACE) {
+        if self.last_post.get(channel).is_some_and(|last| now - *last < self.pace) {
             return Err(Refusal::Pace);
         }
         self.last_post.insert(channel.to_owned(), now);

@@ -145,3 +145,35 @@ fn plurals_are_those_of_kubernetes() {
         assert_eq!(plural(kind), want);
     }
 }
+
+#[test]
+fn exit_codes_tell_equal_from_different_from_trouble() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = |name: &str, text: &str| {
+        let path = folder.path().join(name);
+        fs::write(&path, text).unwrap();
+        path
+    };
+    let (old, new) = (file("old.yaml", WEB), file("new.yaml", &WEB.replace("1.25", "1.27")));
+    let (broken, missing) = (file("broken.yaml", "a: ["), folder.path().join("missing.yaml"));
+    let run = |old: &Path, new: &Path| {
+        let args = Args { old: old.into(), new: new.into(), output: Output::Json, all: false, color: Color::Never };
+        run(&args)
+    };
+    let code = |result: anyhow::Result<ExitCode>| format!("{:?}", result.unwrap());
+    assert_eq!(code(run(&old, &old)), format!("{:?}", ExitCode::SUCCESS));
+    assert_eq!(code(run(&old, &new)), format!("{:?}", ExitCode::from(1)));
+    for wrong in [&broken, &missing] {
+        let error = run(&old, wrong).unwrap_err();
+        assert!(error.is::<Usage>(), "{error:#}");
+    }
+    assert!(run(Path::new("-"), Path::new("-")).is_err());
+}
+
+#[test]
+fn objects_without_a_uid_have_ids_of_their_own() {
+    let other = WEB.replace("name: web, n", "name: api, n");
+    let old = format!("{WEB}---{other}");
+    let pairs = compared(&old, &old.replace("1.25", "1.27"));
+    assert_ne!(pairs[0].event.id, pairs[1].event.id);
+}

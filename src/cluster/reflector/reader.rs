@@ -32,6 +32,8 @@ pub struct Settings {
     pub grace: Duration,
     /// A watch that has had a bookmark and then nothing for so long is dead: servers that send them do so every minute.
     pub silence: Duration,
+    /// A watch that was open so long without a word is not trusted: a server that sends bookmarks has sent one by then.
+    pub mute: Duration,
     /// How long a watch may take to open.
     pub open_timeout: Duration,
     /// How long a streaming list may pause. A server that knows no streaming lists never ends one.
@@ -48,6 +50,7 @@ impl Default for Settings {
             watch_timeout: Duration::from_secs(300)..=Duration::from_secs(600),
             grace: Duration::from_secs(30),
             silence: Duration::from_secs(180),
+            mute: Duration::from_secs(120),
             open_timeout: Duration::from_secs(60),
             stream_pause: Duration::from_secs(30),
             page: 500,

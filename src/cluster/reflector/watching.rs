@@ -60,8 +60,6 @@ impl From<Error> for Fault {
 /// What is taken from a watch at once, at most.
 const BATCH: usize = 200;
 const BATCH_BYTES: usize = 1 << 20;
-/// After so long a time, a server that sends bookmarks has sent one.
-const MUTE: Duration = Duration::from_secs(120);
 
 impl Watching {
     pub(super) fn new(frames: Frames, opened: Instant, timeout: Duration) -> Self {
@@ -74,8 +72,8 @@ impl Watching {
     }
 
     /// It was open long enough for bookmarks, and said nothing at all.
-    pub(super) fn mute(&self) -> bool {
-        self.last_frame.is_none() && self.opened.elapsed() >= MUTE
+    pub(super) fn mute(&self, settings: &Settings) -> bool {
+        self.last_frame.is_none() && self.opened.elapsed() >= settings.mute
     }
 
     fn deadline(&self, settings: &Settings, listing: bool) -> Instant {

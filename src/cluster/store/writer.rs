@@ -36,6 +36,7 @@ pub(super) enum Command {
     Subscribe { feed: FeedId, merge_beyond: usize, reply: oneshot::Sender<Subscription> },
     Audit { feed: FeedId, audit: Arc<Audit>, reply: oneshot::Sender<Option<Audited>> },
     Write { write: Write, reply: oneshot::Sender<()> },
+    End,
 }
 
 /// [`Update`] with documents that a delta can share.
@@ -159,8 +160,13 @@ impl Writer {
     pub(super) fn run(mut self) {
         while let Some(first) = self.inbox.blocking_recv() {
             let mut commands = self.gather(first);
+            let last = commands.iter().position(|command| matches!(command, Command::End));
+            commands.truncate(last.unwrap_or(commands.len()));
             let batch = self.commit_until_it_holds(&mut commands);
             self.tell(commands, batch);
+            if last.is_some() {
+                break;
+            }
         }
         let _ = self.connection.execute_batch("PRAGMA optimize; PRAGMA wal_checkpoint(TRUNCATE);");
     }
@@ -231,7 +237,7 @@ impl Writer {
                 Command::Close { feed, how, .. } => work.close(*feed, *how).map(|()| Answer::Done)?,
                 Command::ForgetAllBut { keep, .. } => work.forget_all_but(keep).map(|()| Answer::Done)?,
                 Command::Write { write, .. } => write(&transaction).map(|()| Answer::Done)?,
-                Command::Subscribe { .. } => Answer::Done,
+                Command::Subscribe { .. } | Command::End => Answer::Done,
             };
             work.batch.answers.push(answer);
         }
@@ -290,7 +296,7 @@ impl Writer {
                 }
                 (Command::Subscribe { feed, merge_beyond, reply }, _) => self.subscribe(feed, merge_beyond, reply),
                 (Command::Put { room, .. }, _) => drop(room),
-                (Command::Open { .. } | Command::Audit { .. }, _) => {}
+                (Command::Open { .. } | Command::Audit { .. } | Command::End, _) => {}
             }
         }
     }

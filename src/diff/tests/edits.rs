@@ -116,7 +116,7 @@ fn table() -> Vec<Edit> {
             deployment(),
             |d| {
                 items(d, &format!("{SPEC}/containers/0/ports"))
-                    .insert(1, json!({"containerPort": 443, "protocol": "TCP"}))
+                    .insert(1, json!({"containerPort": 443, "protocol": "TCP"}));
             },
             json!([{"op": "add", "path": "/spec/template/spec/containers/0/ports/1",
                     "value": {"containerPort": 443, "protocol": "TCP"}}]),

@@ -143,3 +143,30 @@ fn the_documentation_names_every_field_and_class() {
         assert!(docs.contains(&format!("`{tool}`")), "docs/events.md lacks the tool {tool}");
     }
 }
+
+#[test]
+fn a_huge_change_does_not_take_forever() {
+    let items = |range: std::ops::Range<u32>, value: &str| {
+        let items = range.map(|i| format!("{{name: n{i}, value: {value}{i}}}")).collect::<Vec<_>>().join(", ");
+        format!("spec: {{list: [{items}]}}, rules: [{items}], status: {{conditions: [{items}]}}}}")
+    };
+    let fields = |from: u32| {
+        let list: serde_json::Map<_, _> =
+            (from..from + 5_000).map(|i| (format!("k:{{\"name\":\"n{i}\"}}"), json!({"f:value": {}}))).collect();
+        json!([{"manager": "m", "operation": "Update", "apiVersion": "v1", "time": fixture::TIME, "fieldsV1": {"f:spec": {"f:list": list}}}])
+            .to_string()
+    };
+    let started = std::time::Instant::now();
+    for head in [
+        "{apiVersion: acme.example/v1, kind: Gadget, metadata: {name: g}, ",
+        "{apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRole, metadata: {name: g}, ",
+    ] {
+        let (old, new) = (items(0..5_000, "a"), items(0..5_000, "b"));
+        let event = managed(head, &old, &new, b"[]", fields(50_000).as_bytes());
+        assert_eq!(event.changes.len(), 15_000);
+        assert_eq!(event.actors.len(), 1);
+        assert!(event.summary.len() < 400);
+    }
+    // Seconds where it grows with the square, a fraction of one where it does not; most of it is reading the YAML.
+    assert!(started.elapsed() < std::time::Duration::from_secs(20), "{:?}", started.elapsed());
+}

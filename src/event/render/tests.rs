@@ -203,6 +203,10 @@ fn a_unified_diff_folds_what_is_equal_and_keeps_the_keys_that_lead_to_the_change
 "
     );
     assert_eq!(unified(&document("a"), &document("a"), &Style::plain()), "");
+    assert_eq!(
+        unified(&json!({"a": 1, "b": 2, "c": 3}), &json!({"a": 4, "b": 5, "c": 3}), &Style::plain()),
+        "- a: 1\n+ a: 4\n- b: 2\n+ b: 5\n  c: 3\n"
+    );
     assert_eq!(unified(&Value::Null, &json!({"a": 1}), &Style::plain()), "+ a: 1\n");
 }
 

@@ -26,18 +26,38 @@ pub fn unified(old: &Value, new: &Value, style: &Style) -> String {
     let diff = TextDiff::configure().algorithm(Algorithm::Patience).diff_lines(old.as_str(), new.as_str());
     let mut lines: Vec<Line<'_>> = Vec::new();
     for op in diff.ops() {
-        let equal = matches!(op, DiffOp::Equal { .. });
+        let start = lines.len();
         for change in diff.iter_changes(op) {
             let mark = match change.tag() {
                 ChangeTag::Equal => ' ',
                 ChangeTag::Delete => '-',
                 ChangeTag::Insert => '+',
             };
-            lines.push(Line { mark, text: change.value().trim_end_matches('\n'), shown: !equal });
+            lines.push(Line { mark, text: change.value().trim_end_matches('\n'), shown: mark != ' ' });
+        }
+        if matches!(op, DiffOp::Replace { .. }) {
+            interleave(&mut lines, start);
         }
     }
     show(&mut lines);
     fold(&lines, style)
+}
+
+/// Where the same keys have new values, each old line stands over its new one.
+fn interleave(lines: &mut Vec<Line<'_>>, start: usize) {
+    let half = (lines.len() - start) / 2;
+    let key = |line: &Line<'_>| line.text.split_once(':').map(|(key, _)| key.to_owned());
+    let (removed, added) = lines[start..].split_at(half);
+    let pairs = removed.len() == added.len()
+        && removed
+            .iter()
+            .zip(added)
+            .all(|(r, a)| r.mark == '-' && a.mark == '+' && key(r).is_some() && key(r) == key(a));
+    if pairs {
+        let added = lines.split_off(start + half);
+        let removed = lines.split_off(start);
+        lines.extend(removed.into_iter().zip(added).flat_map(|(removed, added)| [removed, added]));
+    }
 }
 
 /// Marks what is to be seen: two lines around each change, and the keys that lead to it.

@@ -49,7 +49,7 @@ fn conditions(update: &Update<'_>, sentence: &mut Sentence, said: bool) {
     }
     let (was, is) = (update.was("/status/conditions"), update.is("/status/conditions"));
     let mut news = Vec::new();
-    for condition in words::items(is) {
+    for condition in words::items(is).iter().take(words::MANY) {
         let kind = words::text(&condition["type"]);
         let before = words::find(was, "type", kind);
         if kind.is_empty() || condition["status"].is_null() || before["status"] == condition["status"] {

@@ -57,8 +57,8 @@ pub(super) fn cron_job(update: &Update<'_>, sentence: &mut Sentence) {
         words::items(&status["active"]).iter().map(|job| words::text(&job["name"]).to_owned()).collect()
     };
     let (was, is) = (names(&update.old["status"]), names(&update.new["status"]));
-    let started: Vec<&String> = is.iter().filter(|name| !was.contains(name)).collect();
-    let ended: Vec<&String> = was.iter().filter(|name| !is.contains(name)).collect();
+    let started = words::beyond(&is, &was);
+    let ended = words::beyond(&was, &is);
     if !started.is_empty() {
         sentence.say(format!("CronJob started {}", words::list(&started, 3)));
     } else if update.changed("/status/lastSuccessfulTime") {

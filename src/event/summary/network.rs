@@ -1,5 +1,7 @@
 //! Service, Ingress, NetworkPolicy.
 
+use std::collections::{HashMap, HashSet};
+
 use serde_json::Value;
 
 use super::{Sentence, Update, words};
@@ -95,15 +97,17 @@ pub(super) fn ingress(update: &Update<'_>, sentence: &mut Sentence) {
     };
     if update.touches(&["spec", "rules"]) {
         let (was, is) = (routes(update.old), routes(update.new));
+        let backends: HashMap<&String, &String> = was.iter().map(|(route, to)| (route, to)).collect();
+        let served: HashSet<&String> = is.iter().map(|(route, _)| route).collect();
         let before = sentence.parts.len();
         for (route, to) in &is {
-            match was.iter().find(|(other, _)| other == route) {
+            match backends.get(route) {
                 None => sentence.say(format!("{route} now goes to {to}")),
-                Some((_, from)) if from != to => sentence.say(format!("{route} goes to {to} (was {from})")),
+                Some(from) if *from != to => sentence.say(format!("{route} goes to {to} (was {from})")),
                 Some(_) => {}
             }
         }
-        for (route, _) in was.iter().filter(|(route, _)| !is.iter().any(|(other, _)| other == route)) {
+        for (route, _) in was.iter().filter(|(route, _)| !served.contains(route)) {
             sentence.say(format!("{route} no longer served"));
         }
         if sentence.parts.len() > before {

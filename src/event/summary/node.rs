@@ -35,7 +35,7 @@ pub(super) fn tell(update: &Update<'_>, sentence: &mut Sentence) {
 
 fn conditions(update: &Update<'_>, sentence: &mut Sentence) {
     let (was, is) = (&update.old["status"], &update.new["status"]);
-    for condition in words::items(&is["conditions"]) {
+    for condition in words::items(&is["conditions"]).iter().take(words::MANY) {
         let kind = words::text(&condition["type"]);
         let before = words::text(&words::condition(was, kind)["status"]);
         let after = words::text(&condition["status"]);
@@ -66,15 +66,15 @@ fn text(taint: &Value) -> String {
 }
 
 fn taints(update: &Update<'_>, sentence: &mut Sentence) {
-    let (was, is) = (words::items(update.was("/spec/taints")), words::items(update.is("/spec/taints")));
+    let all = |value: &Value| words::items(value).iter().map(text).collect::<Vec<_>>();
+    let (was, is) = (all(update.was("/spec/taints")), all(update.is("/spec/taints")));
     // The node controller mirrors conditions and cordons as taints: they are told by what they mirror.
     let said = !sentence.parts.is_empty();
-    let own = |taint: &&Value| !said || !words::text(&taint["key"]).starts_with("node.kubernetes.io/");
-    let here = |list: &[Value], taint: &Value| list.iter().any(|other| text(other) == text(taint));
-    for taint in is.iter().filter(|taint| !here(was, taint)).filter(own) {
-        sentence.say(format!("taint {} added", text(taint)));
+    let own = |taint: &&String| !said || !taint.starts_with("node.kubernetes.io/");
+    for taint in words::beyond(&is, &was).into_iter().filter(own) {
+        sentence.say(format!("taint {taint} added"));
     }
-    for taint in was.iter().filter(|taint| !here(is, taint)).filter(own) {
-        sentence.say(format!("taint {} removed", text(taint)));
+    for taint in words::beyond(&was, &is).into_iter().filter(own) {
+        sentence.say(format!("taint {taint} removed"));
     }
 }

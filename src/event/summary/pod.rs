@@ -50,7 +50,7 @@ fn phase(was: &Value, is: &Value, sentence: &mut Sentence) {
 fn statuses(status: &Value) -> impl Iterator<Item = &Value> {
     ["containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses"]
         .into_iter()
-        .flat_map(|list| words::items(&status[list]))
+        .flat_map(|list| words::items(&status[list]).iter().take(words::MANY))
 }
 
 /// `exit 137 (OOMKilled)`.

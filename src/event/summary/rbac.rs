@@ -23,8 +23,8 @@ pub(super) fn binding(update: &Update<'_>, sentence: &mut Sentence) {
     if update.touches(&["subjects"]) {
         let all = |value: &Value| words::items(value).iter().map(subject).collect::<Vec<_>>();
         let (was, is) = (all(update.was("/subjects")), all(update.is("/subjects")));
-        let more: Vec<&String> = is.iter().filter(|s| !was.contains(s)).collect();
-        let less: Vec<&String> = was.iter().filter(|s| !is.contains(s)).collect();
+        let more = words::beyond(&is, &was);
+        let less = words::beyond(&was, &is);
         let also = if was.is_empty() || more.len() == is.len() { "" } else { "also " };
         if !more.is_empty() {
             sentence.say(format!("{who} now {also}binds {}", words::list(&more, 4)));
@@ -126,10 +126,10 @@ pub(super) fn account(update: &Update<'_>, sentence: &mut Sentence) {
             words::items(value).iter().map(|item| words::text(&item["name"]).to_owned()).collect()
         };
         let (was, is) = (names(&update.old[list]), names(&update.new[list]));
-        for name in is.iter().filter(|name| !was.contains(name)) {
+        for name in words::beyond(&is, &was) {
             sentence.say(format!("{what} {name} added"));
         }
-        for name in was.iter().filter(|name| !is.contains(name)) {
+        for name in words::beyond(&was, &is) {
             sentence.say(format!("{what} {name} removed"));
         }
         sentence.tell(update, &[list]);

@@ -1,5 +1,7 @@
 //! Values as words: short, on one line, the difference in sight, nothing redacted shown as if it were a value.
 
+use std::collections::HashSet;
+
 use serde_json::Value;
 
 /// How much of one value a sentence shows.
@@ -86,6 +88,9 @@ pub(in crate::event) fn one_line(text: &str) -> String {
     line
 }
 
+/// What an object is called stands before what it holds.
+const FIRST: &[&str] = &["kind", "name", "type"];
+
 /// The whole value on one line, as YAML in flow style would have it.
 pub(in crate::event) fn whole(value: &Value) -> String {
     match value {
@@ -93,7 +98,9 @@ pub(in crate::event) fn whole(value: &Value) -> String {
         Value::String(text) => one_line(&hide(text)),
         Value::Array(items) => format!("[{}]", items.iter().map(whole).collect::<Vec<_>>().join(", ")),
         Value::Object(fields) => {
-            let fields = fields.iter().map(|(key, value)| format!("{}: {}", one_line(key), whole(value)));
+            let names = FIRST.iter().filter_map(|name| fields.get_key_value(*name));
+            let rest = fields.iter().filter(|(key, _)| !FIRST.contains(&key.as_str()));
+            let fields = names.chain(rest).map(|(key, value)| format!("{}: {}", one_line(key), whole(value)));
             format!("{{{}}}", fields.collect::<Vec<_>>().join(", "))
         }
         other => other.to_string(),
@@ -116,13 +123,18 @@ pub(in crate::event) fn pair(from: &Value, to: &Value, limit: usize) -> (String,
     let head = old.iter().zip(&new).take_while(|(a, b)| a == b).count();
     let tail = old.iter().rev().zip(new.iter().rev()).take(shorter - head).take_while(|(a, b)| a == b).count();
     let window = |text: &[char]| {
-        let differs = head..text.len() - tail;
-        // What is equal before the difference gives way first, then what is equal behind it, then the difference.
+        if text.len() <= limit {
+            return text.iter().collect();
+        }
+        // A little of what is equal stays on both sides; the room that is left goes to what comes before.
         let around = AROUND.min(limit / 4);
-        let start = if text.len() <= limit { 0 } else { differs.start.saturating_sub(around) };
-        let start = if start <= 1 { 0 } else { start };
-        let room = limit - usize::from(start > 0);
-        let end = if text.len() - start <= room { text.len() } else { start + room - 1 };
+        let end = text.len().min(text.len() - tail + around);
+        let room = limit.saturating_sub(1 + usize::from(end < text.len()));
+        let latest = head.saturating_sub(around);
+        let (start, end) = match end.saturating_sub(room) {
+            start if start <= latest => (start, end),
+            _ => (latest, text.len().min(latest + limit.saturating_sub(2))),
+        };
         let mut cut = String::new();
         if start > 0 {
             cut.push('…');
@@ -197,10 +209,19 @@ pub(in crate::event) fn items(value: &Value) -> &[Value] {
     value.as_array().map_or(&[], Vec::as_slice)
 }
 
+/// What is in the first list and not in the second.
+pub(in crate::event) fn beyond<'a>(a: &'a [String], b: &[String]) -> Vec<&'a String> {
+    let b: HashSet<&String> = b.iter().collect();
+    a.iter().filter(|text| !b.contains(text)).collect()
+}
+
 /// The item of a list with this value under this key.
 pub(in crate::event) fn find<'a>(list: &'a Value, key: &str, want: &str) -> &'a Value {
-    items(list).iter().find(|item| item[key] == want).unwrap_or(&Value::Null)
+    items(list).iter().take(MANY).find(|item| item[key] == want).unwrap_or(&Value::Null)
 }
+
+/// Conditions, containers and the like are few; of a list that is longer the beginning is looked at.
+pub(in crate::event) const MANY: usize = 200;
 
 /// The condition of this type, in a status.
 pub(in crate::event) fn condition<'a>(status: &'a Value, kind: &str) -> &'a Value {

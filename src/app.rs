@@ -1,0 +1,215 @@
+//! The whole service, wired in one straight function: what is built first is upstream, and is stopped first.
+
+mod probes;
+mod schemas;
+
+use std::{sync::Arc, time::Duration};
+
+use tokio::{sync::watch, task::JoinSet};
+use tokio_util::sync::CancellationToken;
+
+pub use self::schemas::Schemas;
+use crate::{
+    cluster::{
+        Feed, Resource, Scope,
+        discovery::{self, Discovery, Trigger},
+        fleet::{self, Fleet, Overview},
+        informer::Factory,
+        source::{self, List, Source},
+        store::{OpenError, Place, Store},
+    },
+    config::Plan,
+    event::Cluster,
+    ledger::{self, Ended, Ledger, retention::Keep},
+    redact::{self, Door},
+    route,
+    shutdown::Shutdown,
+    sink,
+};
+
+/// How long sinks may take to send what they have at the end: less than the 30 s that Kubernetes gives a pod.
+const DRAIN: Duration = Duration::from_secs(20);
+
+/// Why the service could not start or go on.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error(transparent)]
+    Open(#[from] OpenError),
+    #[error("redaction: {0}")]
+    Redact(#[from] redact::Error),
+    #[error("sink {name}: {source}")]
+    Sink { name: String, source: sink::BuildError },
+    #[error(transparent)]
+    Ledger(#[from] ledger::Error),
+    #[error("cannot listen for probes on {address}: {source}; set server.probes to a free address, or to \"\" for none")]
+    Listen { address: std::net::SocketAddr, source: std::io::Error },
+    /// A part ended that nobody stopped.
+    #[error("{0}")]
+    Broken(String),
+}
+
+/// Runs the service until it is told to stop, or nobody reads its output any more.
+///
+/// `reload` brings later plans. What differs is swapped; informers and sinks that stay are left alone.
+pub async fn run(
+    plan: Plan,
+    source: Arc<dyn Source>,
+    cluster_name: String,
+    shutdown: Shutdown,
+    mut reload: watch::Receiver<Option<Arc<Plan>>>,
+) -> Result<(), Error> {
+    let Some(uid) = cluster_uid(&*source, &shutdown).await else { return Ok(()) };
+    let name = plan.cluster.clone().unwrap_or(if cluster_name.is_empty() { uid.clone() } else { cluster_name });
+    let (ledger, recorder) = Ledger::new(Cluster { name, uid });
+    let place = plan.state.path.clone().map_or(Place::Temporary, Place::File);
+    let (store, writing) = Store::open(&place, Some(Box::new(recorder)))?;
+    let door = Arc::new(Door::new(&plan.redact, &store.redaction_key())?);
+    let trigger = Trigger::new();
+    let factory = Factory::new(source.clone(), door, store.clone(), plan.informer.clone(), Some(trigger.clone()));
+    let discovery = Discovery::new(source.clone(), discovery::Settings::default(), trigger.clone());
+    let (selection, selected) = watch::channel(plan.select.clone());
+    let fleet = Fleet::new(factory.clone(), store.clone(), discovery, trigger, plan.select.clone());
+    let overview = fleet.overview();
+
+    let schemas = Schemas::default();
+    let of_kind = schemas.clone();
+    ledger.set_keys(Arc::new(move |resource: &Resource| of_kind.keys(resource)));
+    ledger.set_route(Some(by_table(plan.table.clone())));
+    let keep = Keep { age: plan.state.retention, bytes: plan.state.max_bytes };
+    let mut delivery = ledger.start(store.clone(), keep, sinks(&plan)?).await?;
+
+    let stop = CancellationToken::new();
+    let mut tasks = JoinSet::new();
+    if let Some(address) = plan.server.probes {
+        let health = probes::Health { factory: factory.clone(), overview: overview.clone(), store: store.health() };
+        let listener = probes::listen(address).await.map_err(|source| Error::Listen { address, source })?;
+        tasks.spawn(probes::serve(listener, health, stop.clone()));
+    }
+    tasks.spawn(learn_schemas(schemas, source, factory.clone(), overview.clone()));
+    tasks.spawn(say_when_synced(factory.clone(), overview));
+    let fleet_stop = stop.clone();
+    let mut watching = tokio::spawn(async move { fleet.run(fleet_stop, selected).await });
+
+    let mut running = Arc::new(plan);
+    let ended = loop {
+        tokio::select! {
+            () = shutdown.begun() => break Ok(()),
+            why = factory.broken() => break Err(Error::Broken(why)),
+            ended = &mut watching => break Err(Error::Broken(format!("the fleet of informers ended: {ended:?}"))),
+            Some((name, ended)) = delivery.next_end() => match ended {
+                Ended::Closed => break Ok(()),
+                Ended::Drained => {}
+                Ended::StoreClosed => break Err(Error::Broken("the store ended".into())),
+                Ended::Failed(why) => break Err(Error::Broken(format!("sink {name} ended: {why}"))),
+            },
+            Ok(()) = reload.changed() => {
+                let new = reload.borrow_and_update().clone();
+                if let Some(new) = new {
+                    apply(&running, &new, &ledger, &mut delivery, &selection).await?;
+                    running = new;
+                }
+            }
+        }
+    };
+
+    stop.cancel();
+    if !watching.is_finished() {
+        let _ = (&mut watching).await;
+    }
+    factory.shut_down().await;
+    tasks.shutdown().await;
+    for sink in delivery.drain(DRAIN).await {
+        tracing::warn!(%sink, "it was not done in time; the rest is sent after the next start");
+    }
+    drop((factory, store));
+    // Committing what is left may take a moment; it must not hold up the runtime.
+    let _ = tokio::task::spawn_blocking(move || writing.join()).await;
+    ended
+}
+
+/// Swaps what differs between two plans.
+async fn apply(
+    old: &Plan,
+    new: &Plan,
+    ledger: &Ledger,
+    delivery: &mut ledger::Delivery,
+    selection: &watch::Sender<crate::cluster::select::Settings>,
+) -> Result<(), Error> {
+    let changes = new.changes(old);
+    delivery.set(sinks(new)?).await?;
+    ledger.set_route(Some(by_table(new.table.clone())));
+    if changes.watch {
+        selection.send_replace(new.select.clone());
+    }
+    for section in changes.needs_restart() {
+        tracing::warn!(section, "this part of the configuration is taken up at the next start");
+    }
+    Ok(())
+}
+
+fn by_table(table: Arc<route::Table>) -> ledger::Route {
+    Arc::new(move |event| table.route(event, &route::Context::at(event.time)).sinks)
+}
+
+fn sinks(plan: &Plan) -> Result<Vec<(sink::Settings, sink::Built)>, Error> {
+    let build = |settings: &sink::Settings| {
+        let built = sink::build(settings).map_err(|source| Error::Sink { name: settings.name.clone(), source })?;
+        Ok((settings.clone(), built))
+    };
+    plan.sinks.iter().map(build).collect()
+}
+
+/// The uid of the kube-system namespace, by which a cluster is known for as long as it lives. Waits for the server;
+/// `None` when the shutdown comes first. Empty where it may not be read: objects have uids of their own.
+async fn cluster_uid(source: &dyn Source, shutdown: &Shutdown) -> Option<String> {
+    let mut feed = Feed::new(Resource::core("v1", "namespaces", "Namespace").cluster_scoped(), Scope::All);
+    feed.fields = "metadata.name=kube-system".into();
+    feed.metadata_only = true;
+    let mut pause = Duration::from_millis(800);
+    loop {
+        match source.list(&feed, &List::default()).await {
+            Ok(page) => return Some(page.items.first().and_then(|item| uid(item)).unwrap_or_default()),
+            Err(source::Error::Forbidden(_)) => {
+                tracing::info!("the kube-system namespace may not be read: events carry no cluster uid");
+                return Some(String::new());
+            }
+            Err(error) => tracing::warn!(%error, "the API server does not answer; trying again in {} s", pause.as_secs_f32()),
+        }
+        tokio::select! {
+            () = shutdown.begun() => return None,
+            () = tokio::time::sleep(pause) => pause = (pause * 2).min(Duration::from_secs(30)),
+        }
+    }
+}
+
+fn uid(namespace: &[u8]) -> Option<String> {
+    #[derive(serde::Deserialize)]
+    struct Object {
+        metadata: Metadata,
+    }
+    #[derive(serde::Deserialize)]
+    struct Metadata {
+        uid: String,
+    }
+    serde_json::from_slice::<Object>(namespace).ok().map(|object| object.metadata.uid)
+}
+
+async fn learn_schemas(schemas: Schemas, source: Arc<dyn Source>, factory: Factory, mut overview: watch::Receiver<Overview>) {
+    fleet::settled(&factory, &mut overview).await;
+    loop {
+        let resources: Vec<Arc<Resource>> =
+            overview.borrow_and_update().feeds.iter().map(|feed| feed.resource.clone()).collect();
+        schemas.learn(&*source, &resources).await;
+        if overview.changed().await.is_err() {
+            return;
+        }
+    }
+}
+
+async fn say_when_synced(factory: Factory, mut overview: watch::Receiver<Overview>) {
+    let began = std::time::Instant::now();
+    fleet::settled(&factory, &mut overview).await;
+    let informers = factory.informers();
+    let synced = informers.iter().filter(|informer| informer.has_synced()).count();
+    tracing::info!(informers = informers.len(), synced, after_ms = began.elapsed().as_millis() as u64, "watching");
+}

@@ -1,0 +1,154 @@
+//! What is masked in a text and what is not; the noise profile.
+
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+
+use super::*;
+
+/// A text as it comes out of a ConfigMap under a name that says nothing, with masks as `***`.
+fn masked(text: &str) -> String {
+    let value = admit("ConfigMap", &json!({"metadata": {"name": "a"}, "data": {"note": text}})).value();
+    let text = value["data"]["note"].as_str().expect("text").to_owned();
+    regex::Regex::new("hmac:[0-9a-f]{12}").expect("a pattern").replace_all(&text, "***").into_owned()
+}
+
+#[test]
+fn only_the_secret_part_of_a_text_is_masked() {
+    for (text, expected) in [
+        ("password: hunter2", "password: ***"),
+        ("a: 1\n  password: hunter2 # why\nb: 2", "a: 1\n  password: ***\nb: 2"),
+        ("PASSWORD='it''s' PORT=1", "PASSWORD='***' PORT=1"),
+        ("{\"a\": 1, \"token\": \"x\\\"y\"}", "{\"a\": 1, \"token\": \"***\"}"),
+        ("run --token hunter2 --port 80", "run --token *** --port 80"),
+        ("run --token=hunter2 --port 80", "run --token=*** --port 80"),
+        ("user=bob&password=hunter2&x=1", "user=bob&password=***&x=1"),
+        ("https://bob:hunter2@h/p, http://h2:80/x@y", "https://bob:***@h/p, http://h2:80/x@y"),
+        ("mongodb://u:p@h1,h2/db", "mongodb://u:***@h1,h2/db"),
+        ("os.environ[\"API_KEY\"] = \"hunter2\"", "os.environ[\"API_KEY\"] = \"***\""),
+        ("Authorization: Bearer abc123def456", "Authorization: ***"),
+        ("sent with bearer abc123def456ghi today", "sent with bearer *** today"),
+        ("map[user:bob password:hunter2]", "map[user:bob password:***]"),
+        ("<a key=\"password\">hunter2</a>", "<a key=\"password\">***</a>"),
+        ("secret_key = \"\"\"a\nb\"\"\"\nport = 1", "secret_key = \"\"\"***\"\"\"\nport = 1"),
+        (
+            "kubectl.kubernetes.io/last-applied-configuration: |\n  {\"a\":1}\nb: 2",
+            "kubectl.kubernetes.io/last-applied-configuration: |\n  ***\nb: 2",
+        ),
+    ] {
+        assert_eq!(masked(text), expected, "{text}");
+    }
+}
+
+#[test]
+fn plain_texts_stay_as_they_are() {
+    for text in [
+        "",
+        "Back-off restarting failed container",
+        "secret \"db\" not found",
+        "couldn't find key password in Secret shop/db",
+        "https://example.com:8080/path@1.2?x=1#y",
+        "ssh://git@github.com/a/b.git",
+        "the token has expired",
+        "basic authentication is off",
+        "quay.io/vault/secrets:1.2",
+        "password: ${DB_PASSWORD}",
+        "password: $(DB_PASSWORD)",
+        "password:\n  secretKeyRef:\n    name: db\n    key: pw",
+        "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----",
+        "-----BEGIN PUBLIC KEY-----\nMIIB\n-----END PUBLIC KEY-----",
+        "system:serviceaccount:kube-system:token-cleaner",
+        "sha256:2c26b46b68ffc68ff99b453c1d30413413422d706483bfa0f98a5e886266e7ae",
+        "kind: Deployment\nspec:\n  data: 1",
+        "{\"secretName\": \"db\", \"tokenExpirationSeconds\": 3600}",
+        "auth_request /validate;\nproxy_pass http://up;",
+    ] {
+        assert_eq!(masked(text), text);
+    }
+}
+
+#[test]
+fn long_texts_take_linear_time() {
+    let long = |part: &str| part.repeat((1 << 18) / part.len());
+    for part in [
+        "password: \"",
+        "{\"",
+        "token ",
+        "key: |\n",
+        "://a:",
+        "-----BEGIN ",
+        "eyJ.",
+        "kind: Secret data: ",
+        "a=b;password=c;",
+        "mysql ",
+    ] {
+        let raw = json!({"metadata": {"name": "a"}, "data": {"note": long(part)}}).to_string();
+        let (door, kind, start) = (door(), resource("", "ConfigMap"), Instant::now());
+        door.admit(&kind, raw.as_bytes()).expect("admitted");
+        // Generous, for a debug build on a busy machine: a quadratic scan takes minutes.
+        assert!(start.elapsed() < Duration::from_secs(5), "{part}: {:?}", start.elapsed());
+    }
+}
+
+fn quiet(kind: &str, object: &Value) -> Value {
+    admit(kind, object).value()
+}
+
+#[test]
+fn quiet_leaves_out_what_nobody_would_miss() {
+    let node = json!({"metadata": {"name": "n"}, "status": {"images": [{"names": ["a"]}], "capacity": {"cpu": "2"},
+        "conditions": [{"type": "Ready", "status": "True", "lastHeartbeatTime": "t", "lastTransitionTime": "u"}]}});
+    assert_eq!(
+        quiet("Node", &node)["status"],
+        json!({"capacity": {"cpu": "2"}, "conditions": [{"type": "Ready", "status": "True", "lastTransitionTime": "u"}]})
+    );
+    let deployment = json!({"apiVersion": "apps/v1", "metadata": {"name": "d", "annotations": {"control-plane.alpha.kubernetes.io/leader": "x"}},
+        "status": {"observedGeneration": 3, "replicas": 1, "conditions": [{"type": "A", "observedGeneration": 2, "lastUpdateTime": "t"}]}});
+    let value = quiet("Deployment", &deployment);
+    assert_eq!(value["status"], json!({"replicas": 1, "conditions": [{"type": "A"}]}));
+    assert_eq!(value["metadata"], json!({"name": "d"}));
+    let set = json!({"apiVersion": "apps/v1", "metadata": {"name": "r", "annotations": {"deployment.kubernetes.io/desired-replicas": "3",
+        "deployment.kubernetes.io/max-replicas": "4", "deployment.kubernetes.io/revision": "5"}}});
+    assert_eq!(quiet("ReplicaSet", &set)["metadata"]["annotations"], json!({"deployment.kubernetes.io/revision": "5"}));
+    let only = json!({"metadata": {"name": "x"}, "status": {"observedGeneration": 3}});
+    assert_eq!(quiet("Thing", &only).get("status"), None);
+}
+
+#[test]
+fn the_profile_all_leaves_nothing_out() {
+    let door = door_with(&Settings { noise: noise::Profile::All, ..Settings::default() });
+    let object = json!({"metadata": {"name": "x"}, "status": {"observedGeneration": 3}});
+    assert_eq!(admit_by(&door, "Thing", &object).value()["status"], json!({"observedGeneration": 3}));
+}
+
+#[test]
+fn own_paths_are_left_out_for_the_kinds_that_they_name() {
+    let ignoring = |paths: &[&str]| {
+        door_with(&Settings { ignore: paths.iter().map(|path| (*path).to_owned()).collect(), ..Settings::default() })
+    };
+    let object = json!({"apiVersion": "apps/v1", "metadata": {"name": "a", "annotations": {"example.com/a": "1", "other.com/b": "2"}},
+        "spec": {"replicas": 1, "list": [{"x": 1, "y": 2}, {"x": 3}], "deep": {"er": {"x": 4}}}});
+    let spec = |paths: &[&str], kind: &str| admit_by(&ignoring(paths), kind, &object).value()["spec"].clone();
+    let without_replicas = json!({"list": [{"x": 1, "y": 2}, {"x": 3}], "deep": {"er": {"x": 4}}});
+    for path in [
+        "/spec/replicas",
+        "Deployment:/spec/replicas",
+        "apps/*:/spec/replicas",
+        "apps/Deployment:/spec/repl*",
+        "*:/spec/r*s",
+    ] {
+        assert_eq!(spec(&[path], "Deployment"), without_replicas, "{path}");
+    }
+    for path in ["StatefulSet:/spec/replicas", "core/*:/spec/replicas", "/spec/replica", "/status/replicas"] {
+        assert_eq!(spec(&[path], "Deployment"), object["spec"], "{path}");
+    }
+    assert_eq!(spec(&["/spec/list/*/x"], "A")["list"], json!([{"y": 2}, {}]));
+    assert_eq!(spec(&["/spec/list/0"], "A")["list"], json!([{"x": 3}]));
+    assert_eq!(spec(&["/spec/**/x"], "A"), json!({"replicas": 1, "list": [{"y": 2}, {}]}));
+    let metadata = |path: &str| admit_by(&ignoring(&[path]), "A", &object).value()["metadata"].clone();
+    assert_eq!(
+        metadata("/metadata/annotations/example.com~1*"),
+        json!({"name": "a", "annotations": {"other.com/b": "2"}})
+    );
+    assert_eq!(metadata("/metadata/annotations/*"), json!({"name": "a"}));
+}
