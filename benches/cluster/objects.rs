@@ -200,20 +200,14 @@ async fn send(access: &Access, method: Method, path: &str, body: &Value) -> Valu
     .await
 }
 
-fn container(name: &str, image: &str, port: u16, tag: &str) -> Value {
-    let probe = |path: &str, period: u32| json!({"httpGet": {"path": path, "port": port, "scheme": "HTTP"}, "periodSeconds": period, "timeoutSeconds": 2});
+fn container(name: &str, image: &str, tag: &str, env: Value) -> Value {
     json!({
         "name": name, "image": format!("registry.example.com/shop/{image}:{tag}"), "imagePullPolicy": "IfNotPresent",
-        "ports": [{"name": "http", "containerPort": port}],
-        "env": [
-            {"name": "LOG_LEVEL", "value": "info"},
-            {"name": "FEATURES", "value": VALUE},
-            {"name": "POD_IP", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}},
-        ],
+        "ports": [{"name": name, "containerPort": 8000 + name.len()}],
+        "env": env,
         "resources": {"requests": {"cpu": "100m", "memory": "128Mi"}, "limits": {"memory": "256Mi"}},
-        "readinessProbe": probe("/readyz", 5),
+        "readinessProbe": {"httpGet": {"path": "/readyz", "port": name}, "periodSeconds": 5, "timeoutSeconds": 2},
         "volumeMounts": [
-            {"name": "config", "mountPath": "/etc/app", "readOnly": true},
             {"name": "api-access", "mountPath": "/var/run/secrets/kubernetes.io/serviceaccount", "readOnly": true},
         ],
     })
@@ -231,7 +225,10 @@ fn pod() -> Value {
         },
         "spec": {
             "automountServiceAccountToken": false, "nodeName": NODE, "terminationGracePeriodSeconds": 30,
-            "containers": [container("web", APP, 8080, TAG), container("proxy", "proxy", 9000, "v3.2.1")],
+            "containers": [
+                container("web", APP, TAG, json!([{"name": "LOG_LEVEL", "value": "info"}, {"name": "FEATURES", "value": VALUE}])),
+                container("proxy", "proxy", "v3.2.1", json!([{"name": "POD_IP", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}}])),
+            ],
             "volumes": [
                 {"name": "config", "configMap": {"name": APP}},
                 {"name": "api-access", "projected": {"sources": [
