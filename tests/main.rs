@@ -13,3 +13,4 @@ mod openapi_keys;
 mod receivers;
 mod reflector;
 mod rollout;
+mod sinks;
