@@ -29,6 +29,7 @@ mod tree;
 pub mod watch;
 
 use std::{
+    collections::BTreeMap,
     io::Read,
     path::{Path, PathBuf},
 };
@@ -88,9 +89,22 @@ impl Sources {
         if !problems.is_empty() {
             return Err(Problems::new(name, problems));
         }
+        let places = places(&table);
         let file = typed(table).map_err(|message| Problems::one(name, message))?;
-        Plan::new(file, self).map_err(|message| Problems::one(name, message))
+        Plan::new(file, self).map_err(|wrong| {
+            let list = wrong.into_iter().map(|(key, message)| {
+                let at = places.get(&key).cloned().unwrap_or(Origin::File);
+                Problem { at, key, message }
+            });
+            Problems::new(name, list.collect())
+        })
     }
+}
+
+/// Where each sink stands.
+fn places(table: &tree::Table) -> BTreeMap<String, Origin> {
+    let Some(tree::Value::Table(sinks)) = table.get("sinks").map(|node| &node.value) else { return BTreeMap::new() };
+    sinks.iter().map(|(name, node)| (format!("sinks.{name}"), node.at.clone())).collect()
 }
 
 /// What was written, over the defaults. The layers come here as one: the `config` crate would merge the two ways to name

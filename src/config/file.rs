@@ -210,6 +210,14 @@ table! {
         client_key: Option<Source> = None, Shape::Secret;
         /// An HTTP proxy: http://proxy:3128, with a password or not.
         proxy: Option<Source> = None, Shape::Secret;
+        /// How long a request may take.
+        timeout_secs: u64 = 15, Shape::Number(1, 600);
+        /// The first pause after a failed attempt; each one after that is twice as long.
+        retry_min_secs: u64 = 1, Shape::Number(1, 3600);
+        /// The longest pause between attempts.
+        retry_max_secs: u64 = 60, Shape::Number(1, DAY);
+        /// After this long without success, an event becomes a dead letter.
+        retry_for_secs: u64 = DAY, Shape::Number(1, 365 * DAY);
     }
 }
 
@@ -241,6 +249,14 @@ table! {
         ca: Option<Source> = None, Shape::Secret;
         /// An HTTP proxy: http://proxy:3128, with a password or not.
         proxy: Option<Source> = None, Shape::Secret;
+        /// How long a request may take.
+        timeout_secs: u64 = 15, Shape::Number(1, 600);
+        /// The first pause after a failed attempt; each one after that is twice as long.
+        retry_min_secs: u64 = 1, Shape::Number(1, 3600);
+        /// The longest pause between attempts.
+        retry_max_secs: u64 = 60, Shape::Number(1, DAY);
+        /// After this long without success, an event becomes a dead letter.
+        retry_for_secs: u64 = DAY, Shape::Number(1, 365 * DAY);
     }
 }
 

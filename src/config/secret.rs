@@ -1,42 +1,26 @@
 //! Values that nobody may see: they print as `<secret>`, and they may stand outside of the file.
 
-use std::{fmt, fs::File, io::Read, path::PathBuf};
+use std::{fs::File, io::Read, path::PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-/// A token, a password, a URL with a key in it. Prints as `<secret>`; [`Secret::expose`] is the only way to its text.
-#[derive(Clone, PartialEq, Eq, Hash, Default, Deserialize)]
-#[serde(transparent)]
-pub struct Secret(String);
+pub use crate::sink::Secret;
 
 /// No token is longer; a wrong path must not fill the memory.
 const MAX_BYTES: u64 = 64 * 1024;
 
-impl Secret {
-    pub fn new(text: impl Into<String>) -> Self {
-        Self(text.into())
+mod plain {
+    //! A secret in the file itself. It is never written back.
+    use serde::Deserialize;
+
+    use super::Secret;
+
+    pub(super) fn serialize<S: serde::Serializer>(secret: &Secret, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(secret)
     }
 
-    pub fn expose(&self) -> &str {
-        &self.0
-    }
-}
-
-impl fmt::Debug for Secret {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("<secret>")
-    }
-}
-
-impl fmt::Display for Secret {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("<secret>")
-    }
-}
-
-impl Serialize for Secret {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str("<secret>")
+    pub(super) fn deserialize<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Secret, D::Error> {
+        String::deserialize(deserializer).map(Secret::new)
     }
 }
 
@@ -44,7 +28,7 @@ impl Serialize for Secret {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Source {
-    Plain(Secret),
+    Plain(#[serde(with = "plain")] Secret),
     File { file: PathBuf },
     Env { env: String },
 }
@@ -87,11 +71,7 @@ mod tests {
     fn a_secret_prints_as_the_word_secret_whichever_way_it_is_printed() {
         let secret = Secret::new("xoxb-1");
         let source = Source::Plain(secret.clone());
-        let shown = format!(
-            "{secret} {secret:?} {source:?} {} {}",
-            serde_json::to_string(&secret).unwrap(),
-            serde_json::to_string(&source).unwrap()
-        );
+        let shown = format!("{secret} {secret:?} {source:?} {}", serde_json::to_string(&source).unwrap());
         assert!(!shown.contains("xoxb"), "{shown}");
         assert_eq!(secret.expose(), "xoxb-1");
     }
