@@ -5,9 +5,11 @@
 //! panics when the reader of a pipe goes away.
 
 mod connect;
+mod dead_letters;
 mod diff;
 mod resources;
 mod run;
+mod test_sink;
 mod wait;
 mod watch;
 
@@ -27,6 +29,8 @@ Examples:
   kubediff watch deploy -n shop             what happens to the Deployments of a namespace
   kubediff resources                        what is watched by default, and what is not
   kubediff diff old.yaml new.yaml           what changed between two files; no cluster needed
+  kubediff test-sink ops --config F         does the sink work? Sends one sample
+  kubediff dead-letters list --config F     what could not be delivered, and why
   kubediff --version                        the version and the git revision that it was built from
   KUBEDIFF_LOG=debug kubediff COMMAND       say more on stderr; also per module: info,kubediff::sink=debug
   kubediff --log-format json COMMAND        log for machines
@@ -52,6 +56,10 @@ enum Command {
     /// List what would be watched, what not, and why
     Resources(resources::Args),
     Diff(diff::Args),
+    /// Send one sample to a sink, and print what the other side said
+    TestSink(test_sink::Args),
+    /// List what could not be delivered, or ask for another try
+    DeadLetters(dead_letters::Args),
     /// Does nothing until it is told to stop
     #[command(hide = true)]
     Wait(wait::Args),
@@ -63,6 +71,8 @@ async fn run(command: Command, shutdown: Shutdown) -> anyhow::Result<ExitCode> {
         Command::Watch(args) => watch::run(args, shutdown).await?,
         Command::Resources(args) => resources::run(args, shutdown).await?,
         Command::Diff(args) => return diff::run(&args),
+        Command::TestSink(args) => test_sink::run(args).await?,
+        Command::DeadLetters(args) => dead_letters::run(&args)?,
         Command::Wait(args) => wait::run(args, shutdown).await?,
     }
     Ok(ExitCode::SUCCESS)

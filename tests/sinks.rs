@@ -212,10 +212,7 @@ async fn a_reason_never_tells_the_address() {
         let rig = Rig::open(&folder.path().join("k.db"), &subject).await;
         rig.append([event(0, 0)]).await;
         let counts = rig.ledger.counts().sinks()[0].1.clone();
-        let reason = poll(PATIENCE, "a failure", async || {
-            counts.health().failing
-        })
-        .await;
+        let reason = poll(PATIENCE, "a failure", async || counts.health().failing).await;
         assert!(reason.contains("500") && !reason.contains(secret), "{}: {reason}", subject.name);
         rig.delivered(subject.name).await;
         rig.close().await;
