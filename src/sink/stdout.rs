@@ -8,8 +8,8 @@ use std::{
 use futures::future::BoxFuture;
 use tokio::sync::oneshot;
 
-use super::{Outcome, Pace, Sink, describe, format};
-use crate::event::Event;
+use super::{Outcome, Pace, Sink, format};
+use crate::event::{Event, render};
 
 /// `[sinks.NAME] type = "stdout"`
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -85,7 +85,7 @@ fn line(event: &Event, format: Format, out: &mut Vec<u8>) -> serde_json::Result<
         Format::Json => serde_json::to_writer(&mut *out, event)?,
         Format::Ecs => serde_json::to_writer(&mut *out, &format::ecs(event))?,
         Format::Legacy => serde_json::to_writer(&mut *out, &format::legacy(event))?,
-        Format::Text => out.extend_from_slice(describe::plain(event).trim_end().as_bytes()),
+        Format::Text => out.extend_from_slice(render::terminal(event, &render::Style::plain()).trim_end().as_bytes()),
     }
     out.push(b'\n');
     Ok(())
