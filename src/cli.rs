@@ -8,7 +8,6 @@ mod connect;
 mod diff;
 mod resources;
 mod run;
-mod wait;
 mod watch;
 
 use std::{io, process::ExitCode};
@@ -52,9 +51,6 @@ enum Command {
     /// List what would be watched, what not, and why
     Resources(resources::Args),
     Diff(diff::Args),
-    /// Does nothing until it is told to stop
-    #[command(hide = true)]
-    Wait(wait::Args),
 }
 
 async fn run(command: Command, shutdown: Shutdown) -> anyhow::Result<ExitCode> {
@@ -63,7 +59,6 @@ async fn run(command: Command, shutdown: Shutdown) -> anyhow::Result<ExitCode> {
         Command::Watch(args) => watch::run(args, shutdown).await?,
         Command::Resources(args) => resources::run(args, shutdown).await?,
         Command::Diff(args) => return diff::run(&args),
-        Command::Wait(args) => wait::run(args, shutdown).await?,
     }
     Ok(ExitCode::SUCCESS)
 }
