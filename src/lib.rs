@@ -16,10 +16,12 @@
 //! | [`ledger`] | what happened and who is still to be told: recorded with the object itself, delivered at least once |
 //! | [`sink`] | where events go: stdout, webhook, Slack |
 //! | [`config`] | the configuration: the file as typed, and the checked plan that the program runs on |
+//! | [`app`] | all of them wired, in one straight function |
 //!
 //! `redact`, `diff`, `event` and `route` are pure: values in, values out, no clock, no I/O. [`shutdown`] is the word that
 //! it is time to finish, for all of them.
 
+pub mod app;
 pub mod cluster;
 pub mod config;
 pub mod diff;
