@@ -1,6 +1,6 @@
 # Everything that can be asked of this repository. `make help` lists it.
 .DEFAULT_GOAL := help
-.PHONY: help test lint audit cluster
+.PHONY: help test lint audit cluster bench
 
 help: ## This list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -19,3 +19,9 @@ audit: ## Licences and known vulnerabilities of the dependencies (needs cargo-de
 cluster: ## Start the control plane of the tests, with controllers and fake nodes, until Ctrl-C
 	@tests/cluster/build check
 	@exec cargo run --quiet --example cluster
+
+SIZES ?= 10000
+bench: ## Measure beside a Go program on client-go's informers, into docs/benchmarks.md (SIZES=1000,10000,100000+0)
+	@tests/cluster/build check
+	cargo bench --bench memory
+	cargo bench --bench cluster -- --write --sizes $(SIZES)

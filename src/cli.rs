@@ -10,6 +10,7 @@ mod diff;
 mod explain;
 mod migrate;
 mod resources;
+mod run;
 mod wait;
 mod watch;
 
@@ -25,6 +26,7 @@ const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (", env!("KUBEDIFF_RE
 
 const AFTER_HELP: &str = "\
 Examples:
+  kubediff run --config kubediff.toml       the daemon: everything that changes, to where it should go
   kubediff watch deploy -n shop             what happens to the Deployments of a namespace
   kubediff resources                        what is watched by default, and what is not
   kubediff diff old.yaml new.yaml           what changed between two files; no cluster needed
@@ -48,6 +50,8 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    /// Watch a cluster and tell of its changes: the daemon
+    Run(run::Args),
     /// Show what changes in a cluster, as it changes
     Watch(watch::Args),
     /// List what would be watched, what not, and why
@@ -63,6 +67,7 @@ enum Command {
 
 async fn run(command: Command, shutdown: Shutdown) -> anyhow::Result<ExitCode> {
     match command {
+        Command::Run(args) => run::run(args, shutdown).await?,
         Command::Watch(args) => watch::run(args, shutdown).await?,
         Command::Resources(args) => resources::run(args, shutdown).await?,
         Command::Diff(args) => return diff::run(&args),

@@ -116,7 +116,10 @@ impl Teller {
                     }
                 }
                 () = tokio::time::sleep(self.timer()) => {}
-                () = stop.cancelled() => self.draining = true,
+                () = stop.cancelled() => {
+                    self.draining = true;
+                    self.more = true;
+                }
             }
         }
     }

@@ -8,7 +8,7 @@
 #[cfg(test)]
 mod tests;
 
-use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 /// Deliveries in memory at a time.
 pub const WINDOW: usize = 2_000;
@@ -32,8 +32,8 @@ pub struct Queue {
     window: usize,
     /// Everything in memory, acknowledged or not.
     rows: HashMap<i64, Row>,
-    /// May be sent, in order. Of an object that is not in `busy`.
-    ready: VecDeque<i64>,
+    /// May be sent, the oldest first.
+    ready: BTreeSet<i64>,
     /// By when their next try is due.
     retries: BTreeSet<(i64, i64)>,
     busy: HashMap<i64, Busy>,
@@ -51,7 +51,7 @@ pub struct Queue {
 struct Busy {
     on_the_way: usize,
     retrying: bool,
-    held: VecDeque<i64>,
+    held: BTreeSet<i64>,
     /// The first of its rows that was passed over.
     skipped: Option<i64>,
 }
@@ -65,7 +65,7 @@ impl Queue {
         Self {
             window,
             rows: HashMap::new(),
-            ready: VecDeque::new(),
+            ready: BTreeSet::new(),
             retries: BTreeSet::new(),
             busy: HashMap::new(),
             done: HashSet::new(),
@@ -105,7 +105,7 @@ impl Queue {
             }
             if let Some(busy) = self.busy.get_mut(&row.object) {
                 if busy.has_room() {
-                    busy.held.push_back(row.seq);
+                    busy.held.insert(row.seq);
                     self.rows.insert(row.seq, *row);
                 } else {
                     busy.skip(row.seq);
@@ -117,7 +117,7 @@ impl Queue {
                 self.busy.insert(row.object, Busy { retrying: true, ..Busy::default() });
                 self.retries.insert((row.next_at, row.seq));
             } else {
-                self.ready.push_back(row.seq);
+                self.ready.insert(row.seq);
             }
         }
     }
@@ -150,11 +150,11 @@ impl Queue {
         }
         let mut taken: HashSet<i64> = HashSet::new();
         while batch.len() < limit {
-            let Some(seq) = self.ready.front().copied() else { break };
+            let Some(seq) = self.ready.first().copied() else { break };
             if self.alone.contains(&seq) && !batch.is_empty() {
                 break;
             }
-            self.ready.pop_front();
+            self.ready.pop_first();
             let Some(row) = self.rows.get(&seq).copied() else { continue };
             if self.busy.contains_key(&row.object) && !taken.contains(&row.object) {
                 self.hold(row);
@@ -174,7 +174,7 @@ impl Queue {
     fn hold(&mut self, row: Row) {
         let Some(busy) = self.busy.get_mut(&row.object) else { return };
         if busy.has_room() {
-            busy.held.push_back(row.seq);
+            busy.held.insert(row.seq);
         } else {
             busy.skip(row.seq);
             self.rows.remove(&row.seq);
@@ -220,45 +220,36 @@ impl Queue {
         self.put_back(seqs);
     }
 
-    /// They were taken and not sent: they are the next ones again.
+    /// They were taken and not sent: their turn is still theirs.
     pub fn put_back(&mut self, seqs: &[i64]) {
-        for seq in seqs.iter().rev() {
+        for seq in seqs {
             let Some(row) = self.rows.get(seq).copied() else { continue };
-            self.ready.push_front(*seq);
-            if let Some(busy) = self.busy.get_mut(&row.object) {
-                busy.on_the_way = busy.on_the_way.saturating_sub(1);
-            }
-        }
-        // What is held comes after what was just put back, and before what is ready otherwise.
-        let mut objects: Vec<i64> = seqs.iter().filter_map(|seq| self.rows.get(seq)).map(|row| row.object).collect();
-        objects.sort_unstable();
-        objects.dedup();
-        for object in objects {
-            self.release_at(object, seqs.len());
+            self.ready.insert(*seq);
+            self.release(row.object);
         }
     }
 
+    /// One less on its way. An object that has none any more is free, and so is what it held.
     fn release(&mut self, object: i64) {
-        if let Some(busy) = self.busy.get_mut(&object) {
-            busy.on_the_way = busy.on_the_way.saturating_sub(1);
-        }
-        self.release_at(object, self.ready.len());
-    }
-
-    /// Frees an object that has nothing on its way any more; what it held is ready from place `at` on.
-    fn release_at(&mut self, object: i64, at: usize) {
-        let Some(busy) = self.busy.get(&object) else { return };
+        let Some(busy) = self.busy.get_mut(&object) else { return };
+        busy.on_the_way = busy.on_the_way.saturating_sub(1);
         if busy.on_the_way > 0 || busy.retrying {
             return;
         }
-        let Some(busy) = self.busy.remove(&object) else { return };
-        for (n, seq) in busy.held.into_iter().enumerate() {
-            self.ready.insert((at + n).min(self.ready.len()), seq);
-        }
-        if let Some(first) = busy.skipped {
-            self.after = self.after.min(first - 1);
-            self.more = true;
-        }
+        let Some(mut busy) = self.busy.remove(&object) else { return };
+        self.ready.append(&mut busy.held);
+        let Some(first) = busy.skipped else { return };
+        // What comes after the first that was passed over must not come before it.
+        let rows = &mut self.rows;
+        self.ready.retain(|seq| {
+            let after = *seq > first && rows.get(seq).is_some_and(|row| row.object == object);
+            if after {
+                rows.remove(seq);
+            }
+            !after
+        });
+        self.after = self.after.min(first - 1);
+        self.more = true;
     }
 
     /// The file no longer holds it.

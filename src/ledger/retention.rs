@@ -86,8 +86,8 @@ pub(super) async fn step(
     let (told, result) = std::sync::mpsc::channel();
     store
         .write(Box::new(move |transaction| {
-            let removed = remove(transaction, keep, now_ms())?;
-            vacuum(transaction)?;
+            let mut removed = remove(transaction, keep, now_ms())?;
+            removed.more |= vacuum(transaction)?;
             let _ = told.send(removed);
             Ok(())
         }))
@@ -199,10 +199,10 @@ pub fn used_bytes(connection: &Connection) -> Result<u64, rusqlite::Error> {
     Ok((pages * pragma("page_size")?).unsigned_abs())
 }
 
-/// Gives free pages back, some at a time.
-fn vacuum(connection: &Connection) -> Result<(), rusqlite::Error> {
+/// Gives free pages back, some at a time; `true` when there are many more. A few are left for what comes next.
+fn vacuum(connection: &Connection) -> Result<bool, rusqlite::Error> {
     let mut statement = connection.prepare(&format!("PRAGMA incremental_vacuum({VACUUM})"))?;
     let mut rows = statement.query([])?;
     while rows.next()?.is_some() {}
-    Ok(())
+    connection.pragma_query_value(None, "freelist_count", |row| Ok(row.get::<_, i64>(0)? > VACUUM / 5))
 }

@@ -273,9 +273,9 @@ async fn draining_sends_what_can_be_sent_and_names_who_was_late() {
             .await;
     rig.append((0..40).map(|n| event(&format!("web-{n}"), n))).await;
     let began = Instant::now();
-    let late = rig.delivery.take().unwrap().drain(Duration::from_millis(1500)).await;
+    let late = rig.delivery.take().unwrap().drain(Duration::from_secs(5)).await;
     assert_eq!(late, ["hanging".into()]);
-    assert!(began.elapsed() < Duration::from_secs(3));
+    assert!(began.elapsed() < Duration::from_secs(10));
     assert_eq!(good.taken().len(), 40);
     assert_eq!(rig.count("SELECT count(*) FROM deliveries d JOIN sinks s ON s.id = d.sink WHERE s.name = 'good'"), 0);
     assert_eq!(rig.waiting(), 40, "what hangs is kept");
@@ -308,39 +308,32 @@ async fn a_closed_pipe_ends_the_worker_cleanly() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_full_disk_stops_everything_and_loses_nothing() {
+async fn a_full_disk_holds_everything_up_loses_nothing_and_heals_by_itself() {
     let folder = folder();
     let script = Script::new([]);
     let rig = Rig::open(&folder.path().join("k.db"), vec![("a", quick(), script.clone())]).await;
     rig.append([event("web", 0)]).await;
-    // The writer's own connection has no more pages: SQLite answers as it does on a full disk.
-    let limit = |pages: i64| -> crate::cluster::store::Write {
-        Box::new(move |tx| tx.pragma_update_and_check(None, "max_page_count", pages, |_| Ok(())))
-    };
-    rig.store.write(limit(1)).await.unwrap();
-    let (ledger, store) = (rig.ledger.clone(), rig.store.clone());
-    let stuck = tokio::spawn(async move {
-        for n in 1..200 {
-            let mut large = (*event("web", n)).clone();
-            large.summary = (0..2000).map(|_| char::from(rand::random_range(b'a'..=b'z'))).collect();
-            ledger.append(&store, Arc::new(large)).await.unwrap();
-        }
+    // The file may have no more pages for three attempts: SQLite answers as it does on a full disk.
+    let mut attempts = 0;
+    let full: crate::cluster::store::Write = Box::new(move |tx| {
+        attempts += 1;
+        let pages: i64 = if attempts <= 3 { 1 } else { 1 << 30 };
+        tx.pragma_update_and_check(None, "max_page_count", pages, |_| Ok(()))?;
+        tx.execute("INSERT INTO meta (key, value) VALUES ('filler', randomblob(1000000))", []).map(drop)
     });
+    let store = rig.store.clone();
+    let filled = tokio::spawn(async move { store.write(full).await });
     let health = rig.store.health();
-    until("the writer says so", || health.borrow().failing.is_some()).await;
-    assert!(health.borrow().failing.as_deref().is_some_and(|why| why.contains("full")), "{:?}", *health.borrow());
-    assert!(rig.ledger.counts().rolled_back.load(SeqCst) > 0);
-    // Reading goes on.
-    assert!(rig.count("SELECT count(*) FROM events") >= 1);
-    stuck.abort();
-    rig.close_stuck();
-}
-
-impl Rig {
-    /// Leaves a writer that cannot write to its fate.
-    fn close_stuck(self) {
-        std::mem::forget(self.writing);
-    }
+    until("the writer says so", || health.borrow().failing.as_ref().is_some_and(|why| why.contains("full"))).await;
+    assert!(rig.count("SELECT count(*) FROM events") >= 1, "reading goes on");
+    rig.append((1..100).map(|n| event("web", n))).await;
+    filled.await.unwrap().unwrap();
+    assert_eq!(health.borrow().failing, None);
+    assert!(rig.ledger.counts().rolled_back.load(SeqCst) >= 3);
+    until("all of it", || script.taken().len() == 100).await;
+    let versions: Vec<usize> = script.of("web").iter().map(|v| v.parse().unwrap()).collect();
+    assert!(versions.is_sorted());
+    rig.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -372,7 +365,8 @@ async fn retention_removes_the_oldest_by_age_and_by_size_and_gives_the_space_bac
     }
     assert!(lost > 0, "at last undelivered ones, and they are counted");
     assert!(rig.used() <= before / 2);
-    assert_eq!(rig.count("PRAGMA freelist_count"), 0, "the space is given back");
+    while retention_step(&rig, keep).await.more {}
+    assert!(rig.count("PRAGMA freelist_count") <= 100, "the space is given back");
     rig.close().await;
 }
 
@@ -384,4 +378,75 @@ impl Rig {
 
 async fn retention_step(rig: &Rig, keep: Keep) -> retention::Removed {
     retention::step(&rig.store, &rig.ledger.shared, keep).await.unwrap()
+}
+
+/// The whole way: objects into the store, events out of a sink, with their patches.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn changes_of_stored_objects_become_events_whose_patches_chain() {
+    use crate::{
+        cluster::{
+            Feed, Resource, Scope, Version,
+            reflector::{Target as _, Update},
+        },
+        redact::{self, Door},
+    };
+    let folder = folder();
+    let script = Arc::new(Keeper::default());
+    let (ledger, recorder) = Ledger::new(sample::event().cluster);
+    let (store, _writing) = Store::open(&Place::File(folder.path().join("k.db")), Some(Box::new(recorder))).unwrap();
+    let sinks = vec![(settings("a", quick()), Built::Sink(script.clone()))];
+    let delivery = ledger.start(store.clone(), Keep::default(), sinks).await.unwrap();
+    let resource = Arc::new(Resource::core("v1", "configmaps", "ConfigMap"));
+    let door = Door::new(&redact::Settings::default(), &store.redaction_key()).unwrap();
+    let object = |version: u64, data: serde_json::Value| {
+        let raw = serde_json::json!({"metadata": {"name": "web", "namespace": "shop", "uid": "u1",
+            "resourceVersion": version.to_string(), "generation": version}, "data": data});
+        door.admit(&resource, raw.to_string().as_bytes()).unwrap()
+    };
+    let mut feed = store.feed(Feed::new(resource.clone(), Scope::All), vec![], true).await.unwrap();
+    feed.put(Update::ListBegan).await.unwrap();
+    feed.put(Update::ListEnded(Version::from("1"))).await.unwrap();
+    feed.put(Update::Applied(object(2, serde_json::json!({"a": "1"})))).await.unwrap();
+    feed.put(Update::Applied(object(3, serde_json::json!({"a": "2", "b": "x"})))).await.unwrap();
+    // Nothing that counts has changed.
+    feed.put(Update::Applied(object(4, serde_json::json!({"a": "2", "b": "x"})))).await.unwrap();
+    feed.put(Update::Applied(object(5, serde_json::json!({"b": "y"})))).await.unwrap();
+    feed.put(Update::Deleted(object(6, serde_json::json!({"b": "y"})))).await.unwrap();
+    until("four events", || script.0.lock().unwrap().len() == 4).await;
+    let events = script.0.lock().unwrap().clone();
+    let kinds: Vec<&str> = events.iter().map(|event| event.kind.as_str()).collect();
+    assert_eq!(kinds, ["created", "updated", "updated", "deleted"]);
+    assert_eq!(ledger.counts().suppressed.load(SeqCst), 1);
+    let mut document = events[0].object.clone().unwrap();
+    for event in &events[1..3] {
+        json_patch::patch(&mut document, event.patch.as_ref().unwrap()).unwrap();
+    }
+    assert_eq!(Some(&document), events[3].object.as_ref(), "patches lead from the created to the deleted document");
+    let inverse: Vec<u8> = store
+        .reader()
+        .unwrap()
+        .connection()
+        .query_row("SELECT inverse FROM events WHERE seq = 2", [], |row| row.get(0))
+        .unwrap();
+    let inverse: json_patch::Patch = serde_json::from_slice(&rows::decompress(&inverse).unwrap()).unwrap();
+    let mut back = events[0].object.clone().unwrap();
+    json_patch::patch(&mut back, events[1].patch.as_ref().unwrap()).unwrap();
+    json_patch::patch(&mut back, &inverse).unwrap();
+    assert_eq!(Some(&back), events[0].object.as_ref(), "the inverse leads back");
+    assert!(delivery.drain(Duration::from_secs(5)).await.is_empty());
+}
+
+/// Takes everything and keeps it.
+#[derive(Default)]
+struct Keeper(Mutex<Vec<Arc<Event>>>);
+
+impl Sink for Keeper {
+    fn send<'a>(&'a self, batch: &'a [Arc<Event>]) -> BoxFuture<'a, Outcome> {
+        self.0.lock().unwrap().extend(batch.iter().cloned());
+        Box::pin(async { Outcome::Delivered })
+    }
+
+    fn pace(&self) -> Pace {
+        Pace { batch: 10, in_flight: 1, patient: false }
+    }
 }

@@ -286,7 +286,11 @@ impl Worker {
                 }
                 () = wake.woken() => if wake.take_rewind() { self.queue.rewind() } else { self.queue.wake() },
                 () = tokio::time::sleep(timer) => {}
-                () = stop.cancelled(), if !self.draining => self.draining = true,
+                () = stop.cancelled(), if !self.draining => {
+                    self.draining = true;
+                    // What was committed before this moment is part of it.
+                    self.queue.wake();
+                }
             }
         }
     }
