@@ -4,8 +4,11 @@
 //! [`Command`] and once in [`run`]. It prints with `writeln!(io::stdout(), ...)?` and never with `println!`, which
 //! panics when the reader of a pipe goes away.
 
+mod check;
 mod connect;
 mod diff;
+mod explain;
+mod migrate;
 mod resources;
 mod run;
 mod watch;
@@ -26,6 +29,8 @@ Examples:
   kubediff watch deploy -n shop             what happens to the Deployments of a namespace
   kubediff resources                        what is watched by default, and what is not
   kubediff diff old.yaml new.yaml           what changed between two files; no cluster needed
+  kubediff check --config kubediff.toml     whether a configuration is right, and what it would do
+  kubediff explain event.json               which routes take an event, and why the others do not
   kubediff --version                        the version and the git revision that it was built from
   KUBEDIFF_LOG=debug kubediff COMMAND       say more on stderr; also per module: info,kubediff::sink=debug
   kubediff --log-format json COMMAND        log for machines
@@ -51,6 +56,9 @@ enum Command {
     /// List what would be watched, what not, and why
     Resources(resources::Args),
     Diff(diff::Args),
+    Check(check::Args),
+    Explain(explain::Args),
+    Migrate(migrate::Args),
 }
 
 async fn run(command: Command, shutdown: Shutdown) -> anyhow::Result<ExitCode> {
@@ -59,6 +67,9 @@ async fn run(command: Command, shutdown: Shutdown) -> anyhow::Result<ExitCode> {
         Command::Watch(args) => watch::run(args, shutdown).await?,
         Command::Resources(args) => resources::run(args, shutdown).await?,
         Command::Diff(args) => return diff::run(&args),
+        Command::Check(args) => return check::run(args),
+        Command::Explain(args) => return explain::run(args),
+        Command::Migrate(args) => return migrate::run(args),
     }
     Ok(ExitCode::SUCCESS)
 }

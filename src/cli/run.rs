@@ -12,7 +12,7 @@ use kubediff::{
 };
 use tokio::{
     signal::unix::{SignalKind, signal},
-    sync::{mpsc, watch},
+    sync::watch,
     task::JoinSet,
 };
 
@@ -67,17 +67,15 @@ fn by_table(table: Arc<Table>) -> ledger::Route {
 /// Takes up the configuration when its files change, and on SIGHUP. One that is wrong is told of, and the one before
 /// goes on.
 async fn keep_up(sources: Sources, mut running: Plan, context: String, plans: watch::Sender<app::Reload>) {
-    let (ask, mut asked) = mpsc::channel(1);
     let Ok(mut hangups) = signal(SignalKind::hangup()) else { return };
     let mut watcher = config::watch::Watcher::new(sources, &running);
     loop {
-        let reloaded = tokio::select! {
-            Some(()) = hangups.recv() => {
-                let _ = ask.try_send(());
-                continue;
+        let asked = async {
+            if hangups.recv().await.is_none() {
+                std::future::pending::<()>().await;
             }
-            reloaded = watcher.next(&mut asked) => reloaded,
         };
+        let reloaded = watcher.next(asked).await;
         match reloaded {
             Ok(plan) => {
                 let changes = plan.changes(&running);
