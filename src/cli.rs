@@ -6,11 +6,13 @@
 
 mod check;
 mod connect;
+mod dead_letters;
 mod diff;
 mod explain;
 mod migrate;
 mod resources;
 mod run;
+mod test_sink;
 mod watch;
 
 use std::{io, process::ExitCode};
@@ -31,6 +33,8 @@ Examples:
   kubediff diff old.yaml new.yaml           what changed between two files; no cluster needed
   kubediff check --config kubediff.toml     whether a configuration is right, and what it would do
   kubediff explain event.json               which routes take an event, and why the others do not
+  kubediff test-sink ops --config F         does the sink work? Sends one sample
+  kubediff dead-letters list --config F     what could not be delivered, and why
   kubediff --version                        the version and the git revision that it was built from
   KUBEDIFF_LOG=debug kubediff COMMAND       say more on stderr; also per module: info,kubediff::sink=debug
   kubediff --log-format json COMMAND        log for machines
@@ -59,6 +63,10 @@ enum Command {
     Check(check::Args),
     Explain(explain::Args),
     Migrate(migrate::Args),
+    /// Send one sample to a sink, and print what the other side said
+    TestSink(test_sink::Args),
+    /// List what could not be delivered, or ask for another try
+    DeadLetters(dead_letters::Args),
 }
 
 async fn run(command: Command, shutdown: Shutdown) -> anyhow::Result<ExitCode> {
@@ -70,6 +78,8 @@ async fn run(command: Command, shutdown: Shutdown) -> anyhow::Result<ExitCode> {
         Command::Check(args) => return check::run(args),
         Command::Explain(args) => return explain::run(args),
         Command::Migrate(args) => return migrate::run(args),
+        Command::TestSink(args) => test_sink::run(args).await?,
+        Command::DeadLetters(args) => dead_letters::run(&args)?,
     }
     Ok(ExitCode::SUCCESS)
 }

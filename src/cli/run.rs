@@ -61,7 +61,16 @@ fn settings(plan: &Plan, context: &str) -> app::Settings {
 }
 
 fn by_table(table: Arc<Table>) -> ledger::Route {
-    Arc::new(move |event| table.route(event, &route::Context::at(event.time)).sinks)
+    Arc::new(move |event, around| {
+        let context = route::Context {
+            now: event.time,
+            annotations: &around.annotations,
+            namespace_labels: &around.namespace_labels,
+            namespace_annotations: &around.namespace_annotations,
+            silences: &[],
+        };
+        table.route(event, &context)
+    })
 }
 
 /// Takes up the configuration when its files change, and on SIGHUP. One that is wrong is told of, and the one before
