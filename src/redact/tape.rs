@@ -34,6 +34,8 @@ pub(super) struct Token {
     pub(super) kind: Kind,
     /// A string that holds a backslash.
     pub(super) escaped: bool,
+    /// A string whose escapes are the ones that serde_json would write.
+    pub(super) canonical: bool,
     pub(super) fate: Fate,
 }
 
@@ -67,7 +69,7 @@ impl<'a> Tape<'a> {
         if u32::try_from(bytes.len()).is_err() {
             return Err(Malformed(0));
         }
-        let mut tokens: Vec<Token> = Vec::with_capacity(bytes.len() / 10 + 4);
+        let mut tokens: Vec<Token> = Vec::with_capacity(bytes.len() / 7 + 4);
         let mut open: Vec<u32> = Vec::with_capacity(16);
         let (mut depth, mut pos, mut expect) = (0, 0, Expect::Value);
         loop {
@@ -239,7 +241,7 @@ impl Iterator for Fields<'_> {
 
 fn push(tokens: &mut Vec<Token>, kind: Kind, start: usize, end: usize, escaped: bool) {
     let next = tokens.len() as u32 + 1;
-    tokens.push(Token { start: start as u32, end: end as u32, next, kind, escaped, fate: Fate::Keep });
+    tokens.push(Token { start: start as u32, end: end as u32, next, kind, escaped, canonical: true, fate: Fate::Keep });
 }
 
 fn close(tokens: &mut [Token], open: &mut Vec<u32>, pos: usize) {
@@ -254,7 +256,7 @@ fn close(tokens: &mut [Token], open: &mut Vec<u32>, pos: usize) {
 /// Reads the string that opens at `pos` and returns the place after its closing quote.
 fn string(bytes: &[u8], pos: usize, tokens: &mut Vec<Token>) -> Result<usize, Malformed> {
     let start = pos + 1;
-    let (mut at, mut escaped) = (start, false);
+    let (mut at, mut escaped, mut canonical) = (start, false, true);
     loop {
         at = special(bytes, at);
         match bytes.get(at) {
@@ -262,8 +264,13 @@ fn string(bytes: &[u8], pos: usize, tokens: &mut Vec<Token>) -> Result<usize, Ma
             Some(b'\\') => {
                 escaped = true;
                 match bytes.get(at + 1) {
-                    Some(b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't') => at += 2,
+                    Some(b'"' | b'\\' | b'b' | b'f' | b'n' | b'r' | b't') => at += 2,
+                    Some(b'/') => {
+                        canonical = false;
+                        at += 2;
+                    }
                     Some(b'u') if bytes.len() >= at + 6 && bytes[at + 2..at + 6].iter().all(u8::is_ascii_hexdigit) => {
+                        canonical = false;
                         at += 6;
                     }
                     _ => return Err(Malformed(at)),
@@ -273,6 +280,9 @@ fn string(bytes: &[u8], pos: usize, tokens: &mut Vec<Token>) -> Result<usize, Ma
         }
     }
     push(tokens, Kind::String, start, at, escaped);
+    if let Some(token) = tokens.last_mut() {
+        token.canonical = canonical;
+    }
     Ok(at + 1)
 }
 
@@ -332,10 +342,15 @@ fn number(bytes: &[u8], pos: usize) -> Result<usize, Malformed> {
 }
 
 /// `raw` is a string that the parser has accepted.
-pub(super) fn unescape(raw: &str) -> String {
+fn unescape(raw: &str) -> String {
     let mut out = String::with_capacity(raw.len());
     let mut rest = raw;
-    while let Some(at) = rest.find('\\') {
+    loop {
+        // Of what `special` stops at, an accepted string holds the backslash alone.
+        let at = special(rest.as_bytes(), 0);
+        if at == rest.len() {
+            break;
+        }
         out.push_str(&rest[..at]);
         let escape = rest.as_bytes().get(at + 1).copied().unwrap_or(b'\\');
         rest = rest.get(at + 2..).unwrap_or_default();
