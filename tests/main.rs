@@ -3,6 +3,7 @@
 
 mod command_line;
 mod control_plane;
+mod delivery;
 mod faults;
 mod first_run;
 #[allow(dead_code, reason = "each promise uses the part of it that it needs")]
@@ -13,3 +14,4 @@ mod openapi_keys;
 mod receivers;
 mod reflector;
 mod rollout;
+mod sinks;
