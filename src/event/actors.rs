@@ -230,7 +230,11 @@ impl Fields<'_> {
         }
         let within = self.0.iter().take(budget.get() as usize);
         spend(budget, self.0.len());
-        within.filter(|(name, _)| leads(name, step)).filter_map(|(_, inside)| inside.depth(rest, budget)).max().map(|d| d + 1)
+        within
+            .filter(|(name, _)| leads(name, step))
+            .filter_map(|(_, inside)| inside.depth(rest, budget))
+            .max()
+            .map(|d| d + 1)
     }
 
     /// Whether the set holds something that the other one does not.
