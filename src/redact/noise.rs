@@ -35,6 +35,8 @@ pub const QUIET: &[&str] = &[
     "core/Node:/status/images",
     // What a controller has seen of a generation that is itself no part of the document.
     "/status/**/observedGeneration",
+    // Pods on their way out: each of them tells it itself, and the counts of those that stay are told.
+    "apps/*:/status/terminatingReplicas",
     // Leader election from before Leases.
     "/metadata/annotations/control-plane.alpha.kubernetes.io~1leader",
     // Autoscalers' notes to themselves.
