@@ -1,6 +1,6 @@
 # Everything that can be asked of this repository. `make help` lists it.
 .DEFAULT_GOAL := help
-.PHONY: help test lint audit cluster
+.PHONY: help test lint audit cluster chart-readme manifests image
 
 help: ## This list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -19,3 +19,6 @@ audit: ## Licences and known vulnerabilities of the dependencies (needs cargo-de
 cluster: ## Start the control plane of the tests, with controllers and fake nodes, until Ctrl-C
 	@tests/cluster/build check
 	@exec cargo run --quiet --example cluster
+
+chart-readme: ## Write the chart's README from the comments in its values
+	charts/readme >charts/kubediff/README.md

@@ -1,6 +1,7 @@
 //! The promises that kubediff makes, one module each, shown against a real control plane.
 #![allow(unreachable_pub, reason = "nothing of a test binary is reachable from outside")]
 
+mod chart;
 mod command_line;
 mod control_plane;
 mod faults;
