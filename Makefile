@@ -1,6 +1,8 @@
 # Everything that can be asked of this repository. `make help` lists it.
 .DEFAULT_GOAL := help
-.PHONY: help test lint audit cluster chart-readme manifests image
+.PHONY: help test lint audit cluster bench chart-readme manifests image
+
+.PHONY: help test lint audit cluster bench chart-readme manifests image
 
 help: ## This list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -22,3 +24,9 @@ cluster: ## Start the control plane of the tests, with controllers and fake node
 
 chart-readme: ## Write the chart's README from the comments in its values
 	charts/readme >charts/kubediff/README.md
+
+SIZES ?= 10000
+bench: ## Measure beside a Go program on client-go's informers, into docs/benchmarks.md (SIZES=1000,10000,100000+0)
+	@tests/cluster/build check
+	cargo bench --bench memory
+	cargo bench --bench cluster -- --write --sizes $(SIZES)

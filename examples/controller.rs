@@ -75,7 +75,11 @@ async fn main() -> anyhow::Result<()> {
     Ok(())
 }
 
-async fn reconcile(client: &Client, config_maps: &kubediff::cluster::informer::Informer, namespace: &str) -> anyhow::Result<()> {
+async fn reconcile(
+    client: &Client,
+    config_maps: &kubediff::cluster::informer::Informer,
+    namespace: &str,
+) -> anyhow::Result<()> {
     let present = config_maps.lister().await?.get(namespace, NAME)?;
     let mode = present.and_then(|object| Some(object.value().pointer("/data/mode")?.as_str()?.to_owned()));
     if mode.as_deref() == Some("on") {

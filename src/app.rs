@@ -3,7 +3,7 @@
 mod probes;
 mod schemas;
 
-use std::{sync::Arc, time::Duration};
+use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 use tokio::{sync::watch, task::JoinSet};
 use tokio_util::sync::CancellationToken;
@@ -14,21 +14,37 @@ use crate::{
         Feed, Resource, Scope,
         discovery::{self, Discovery, Trigger},
         fleet::{self, Fleet, Overview},
-        informer::Factory,
+        informer::{self, Factory},
+        select,
         source::{self, List, Source},
         store::{OpenError, Place, Store},
     },
-    config::Plan,
     event::Cluster,
-    ledger::{self, Ended, Ledger, retention::Keep},
+    ledger::{self, Delivery, Ended, Ledger, retention::Keep},
     redact::{self, Door},
-    route,
     shutdown::Shutdown,
     sink,
 };
 
 /// How long sinks may take to send what they have at the end: less than the 30 s that Kubernetes gives a pod.
 const DRAIN: Duration = Duration::from_secs(20);
+
+/// What the service runs on. Everything in it has been checked.
+#[derive(Clone)]
+pub struct Settings {
+    /// Shown in every event. Empty: the cluster's uid.
+    pub cluster: String,
+    pub select: select::Settings,
+    pub informer: informer::Settings,
+    pub redact: redact::Settings,
+    pub place: Place,
+    pub keep: Keep,
+    /// Where `/livez` and `/readyz` are served; `None` for nowhere.
+    pub probes: Option<SocketAddr>,
+    pub sinks: Vec<sink::Settings>,
+    /// `None`: everything to every sink.
+    pub route: Option<ledger::Route>,
+}
 
 /// Why the service could not start or go on.
 #[derive(Debug, thiserror::Error)]
@@ -41,8 +57,10 @@ pub enum Error {
     Sink { name: String, source: sink::BuildError },
     #[error(transparent)]
     Ledger(#[from] ledger::Error),
-    #[error("cannot listen for probes on {address}: {source}; set server.probes to a free address, or to \"\" for none")]
-    Listen { address: std::net::SocketAddr, source: std::io::Error },
+    #[error(
+        "cannot listen for probes on {address}: {source}; set server.probes to a free address, or to \"\" for none"
+    )]
+    Listen { address: SocketAddr, source: std::io::Error },
     /// A part ended that nobody stopped.
     #[error("{0}")]
     Broken(String),
@@ -50,37 +68,35 @@ pub enum Error {
 
 /// Runs the service until it is told to stop, or nobody reads its output any more.
 ///
-/// `reload` brings later plans. What differs is swapped; informers and sinks that stay are left alone.
+/// `reload` brings later settings: of those, what is watched, the sinks and the routes are taken up at once. Informers
+/// and sinks that stay as they are go on undisturbed.
 pub async fn run(
-    plan: Plan,
+    settings: Settings,
     source: Arc<dyn Source>,
-    cluster_name: String,
     shutdown: Shutdown,
-    mut reload: watch::Receiver<Option<Arc<Plan>>>,
+    mut reload: watch::Receiver<Option<Arc<Settings>>>,
 ) -> Result<(), Error> {
     let Some(uid) = cluster_uid(&*source, &shutdown).await else { return Ok(()) };
-    let name = plan.cluster.clone().unwrap_or(if cluster_name.is_empty() { uid.clone() } else { cluster_name });
+    let name = if settings.cluster.is_empty() { uid.clone() } else { settings.cluster.clone() };
     let (ledger, recorder) = Ledger::new(Cluster { name, uid });
-    let place = plan.state.path.clone().map_or(Place::Temporary, Place::File);
-    let (store, writing) = Store::open(&place, Some(Box::new(recorder)))?;
-    let door = Arc::new(Door::new(&plan.redact, &store.redaction_key())?);
+    let (store, writing) = Store::open(&settings.place, Some(Box::new(recorder)))?;
+    let door = Arc::new(Door::new(&settings.redact, &store.redaction_key())?);
     let trigger = Trigger::new();
-    let factory = Factory::new(source.clone(), door, store.clone(), plan.informer.clone(), Some(trigger.clone()));
+    let factory = Factory::new(source.clone(), door, store.clone(), settings.informer.clone(), Some(trigger.clone()));
     let discovery = Discovery::new(source.clone(), discovery::Settings::default(), trigger.clone());
-    let (selection, selected) = watch::channel(plan.select.clone());
-    let fleet = Fleet::new(factory.clone(), store.clone(), discovery, trigger, plan.select.clone());
+    let (selection, selected) = watch::channel(settings.select.clone());
+    let fleet = Fleet::new(factory.clone(), store.clone(), discovery, trigger, settings.select.clone());
     let overview = fleet.overview();
 
     let schemas = Schemas::default();
     let of_kind = schemas.clone();
     ledger.set_keys(Arc::new(move |resource: &Resource| of_kind.keys(resource)));
-    ledger.set_route(Some(by_table(plan.table.clone())));
-    let keep = Keep { age: plan.state.retention, bytes: plan.state.max_bytes };
-    let mut delivery = ledger.start(store.clone(), keep, sinks(&plan)?).await?;
+    ledger.set_route(settings.route.clone());
+    let mut delivery = ledger.start(store.clone(), settings.keep, sinks(&settings)?).await?;
 
     let stop = CancellationToken::new();
     let mut tasks = JoinSet::new();
-    if let Some(address) = plan.server.probes {
+    if let Some(address) = settings.probes {
         let health = probes::Health { factory: factory.clone(), overview: overview.clone(), store: store.health() };
         let listener = probes::listen(address).await.map_err(|source| Error::Listen { address, source })?;
         tasks.spawn(probes::serve(listener, health, stop.clone()));
@@ -90,7 +106,6 @@ pub async fn run(
     let fleet_stop = stop.clone();
     let mut watching = tokio::spawn(async move { fleet.run(fleet_stop, selected).await });
 
-    let mut running = Arc::new(plan);
     let ended = loop {
         tokio::select! {
             () = shutdown.begun() => break Ok(()),
@@ -105,8 +120,7 @@ pub async fn run(
             Ok(()) = reload.changed() => {
                 let new = reload.borrow_and_update().clone();
                 if let Some(new) = new {
-                    apply(&running, &new, &ledger, &mut delivery, &selection).await?;
-                    running = new;
+                    apply(&new, &ledger, &mut delivery, &selection).await?;
                 }
             }
         }
@@ -127,36 +141,24 @@ pub async fn run(
     ended
 }
 
-/// Swaps what differs between two plans.
 async fn apply(
-    old: &Plan,
-    new: &Plan,
+    new: &Settings,
     ledger: &Ledger,
-    delivery: &mut ledger::Delivery,
-    selection: &watch::Sender<crate::cluster::select::Settings>,
+    delivery: &mut Delivery,
+    selection: &watch::Sender<select::Settings>,
 ) -> Result<(), Error> {
-    let changes = new.changes(old);
     delivery.set(sinks(new)?).await?;
-    ledger.set_route(Some(by_table(new.table.clone())));
-    if changes.watch {
-        selection.send_replace(new.select.clone());
-    }
-    for section in changes.needs_restart() {
-        tracing::warn!(section, "this part of the configuration is taken up at the next start");
-    }
+    ledger.set_route(new.route.clone());
+    selection.send_replace(new.select.clone());
     Ok(())
 }
 
-fn by_table(table: Arc<route::Table>) -> ledger::Route {
-    Arc::new(move |event| table.route(event, &route::Context::at(event.time)).sinks)
-}
-
-fn sinks(plan: &Plan) -> Result<Vec<(sink::Settings, sink::Built)>, Error> {
+fn sinks(settings: &Settings) -> Result<Vec<(sink::Settings, sink::Built)>, Error> {
     let build = |settings: &sink::Settings| {
         let built = sink::build(settings).map_err(|source| Error::Sink { name: settings.name.clone(), source })?;
         Ok((settings.clone(), built))
     };
-    plan.sinks.iter().map(build).collect()
+    settings.sinks.iter().map(build).collect()
 }
 
 /// The uid of the kube-system namespace, by which a cluster is known for as long as it lives. Waits for the server;
@@ -173,7 +175,9 @@ async fn cluster_uid(source: &dyn Source, shutdown: &Shutdown) -> Option<String>
                 tracing::info!("the kube-system namespace may not be read: events carry no cluster uid");
                 return Some(String::new());
             }
-            Err(error) => tracing::warn!(%error, "the API server does not answer; trying again in {} s", pause.as_secs_f32()),
+            Err(error) => {
+                tracing::warn!(%error, "the API server does not answer; trying again in {} s", pause.as_secs_f32())
+            }
         }
         tokio::select! {
             () = shutdown.begun() => return None,
@@ -194,7 +198,12 @@ fn uid(namespace: &[u8]) -> Option<String> {
     serde_json::from_slice::<Object>(namespace).ok().map(|object| object.metadata.uid)
 }
 
-async fn learn_schemas(schemas: Schemas, source: Arc<dyn Source>, factory: Factory, mut overview: watch::Receiver<Overview>) {
+async fn learn_schemas(
+    schemas: Schemas,
+    source: Arc<dyn Source>,
+    factory: Factory,
+    mut overview: watch::Receiver<Overview>,
+) {
     fleet::settled(&factory, &mut overview).await;
     loop {
         let resources: Vec<Arc<Resource>> =

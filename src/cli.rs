@@ -4,8 +4,11 @@
 //! [`Command`] and once in [`run`]. It prints with `writeln!(io::stdout(), ...)?` and never with `println!`, which
 //! panics when the reader of a pipe goes away.
 
+mod connect;
 mod diff;
+mod resources;
 mod wait;
+mod watch;
 
 use std::{io, process::ExitCode};
 
@@ -19,6 +22,8 @@ const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (", env!("KUBEDIFF_RE
 
 const AFTER_HELP: &str = "\
 Examples:
+  kubediff watch deploy -n shop             what happens to the Deployments of a namespace
+  kubediff resources                        what is watched by default, and what is not
   kubediff diff old.yaml new.yaml           what changed between two files; no cluster needed
   kubediff --version                        the version and the git revision that it was built from
   KUBEDIFF_LOG=debug kubediff COMMAND       say more on stderr; also per module: info,kubediff::sink=debug
@@ -38,6 +43,10 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    /// Show what changes in a cluster, as it changes
+    Watch(watch::Args),
+    /// List what would be watched, what not, and why
+    Resources(resources::Args),
     Diff(diff::Args),
     /// Does nothing until it is told to stop
     #[command(hide = true)]
@@ -46,6 +55,8 @@ enum Command {
 
 async fn run(command: Command, shutdown: Shutdown) -> anyhow::Result<ExitCode> {
     match command {
+        Command::Watch(args) => watch::run(args, shutdown).await?,
+        Command::Resources(args) => resources::run(args, shutdown).await?,
         Command::Diff(args) => return diff::run(&args),
         Command::Wait(args) => wait::run(args, shutdown).await?,
     }

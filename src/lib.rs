@@ -12,12 +12,27 @@
 //! | [`redact`] | the only door into the store: nothing secret passes it, and what is noise stays outside |
 //! | [`diff`] | two documents in, an RFC 6902 patch, its inverse and readable changes out |
 //! | [`event`] | what is told about a change: who, what kind of change, in one sentence; how it looks as text |
-//!
-//! `redact`, `diff` and `event` are pure: values in, values out, no clock, no I/O. [`shutdown`] is the word that it is
-//! time to finish, for all of them.
+//! | [`route`] | which sinks get an event, and why |
+//! | [`ledger`] | what happened and who is still to be told: recorded with the object itself, delivered at least once |
+//! | [`sink`] | where events go: stdout, webhook, Slack |
+//! | [`app`] | all of them wired, in one straight function |
 
+//! | [`config`] | the configuration: the file as typed, and the checked plan that the program runs on |
+
+//! | [`config`] | the configuration: the file as typed, and the checked plan that the program runs on |
+//! | [`app`] | all of them wired, in one straight function |
+//!
+//! `redact`, `diff`, `event` and `route` are pure: values in, values out, no clock, no I/O. [`shutdown`] is the word that
+//! it is time to finish, for all of them.
+
+pub mod app;
 pub mod cluster;
+pub mod config;
 pub mod diff;
 pub mod event;
+pub mod failpoint;
+pub mod ledger;
 pub mod redact;
+pub mod route;
 pub mod shutdown;
+pub mod sink;

@@ -28,6 +28,7 @@ mod assign;
 mod door;
 mod emit;
 mod keys;
+mod literals;
 mod managed;
 mod manifest;
 mod mark;

@@ -26,13 +26,18 @@ async fn every_resource_is_in_sync_and_every_change_arrives_once_and_in_order() 
     let rig = Rig::start(cluster.access(), &Place::Temporary, all_but_noise()).await;
     rig.synced().await;
     let kinds: BTreeSet<String> = rig.factory.informers().iter().map(|i| i.feed().resource.kind.clone()).collect();
-    for kind in ["Pod", "Deployment", "ConfigMap", "Secret", "Node", "Namespace", "CustomResourceDefinition", "ClusterRole"] {
+    for kind in
+        ["Pod", "Deployment", "ConfigMap", "Secret", "Node", "Namespace", "CustomResourceDefinition", "ClusterRole"]
+    {
         assert!(kinds.contains(kind), "{kind} is missing among {kinds:?}");
     }
     for kind in ["Event", "Lease", "EndpointSlice"] {
         assert!(!kinds.contains(kind), "{kind} is noise");
     }
-    assert!(rig.notes.about(ns.name()).iter().all(|note| !note.contains("Initial")), "what was there before is no news");
+    assert!(
+        rig.notes.about(ns.name()).iter().all(|note| !note.contains("Initial")),
+        "what was there before is no news"
+    );
 
     cluster.kubectl(&["create", "configmap", "a", "--from-literal=k=1", "-n", ns.name()]).await;
     cluster.kubectl(&["patch", "configmap", "a", "-p", r#"{"data":{"k":"2"}}"#, "-n", ns.name()]).await;
@@ -100,7 +105,8 @@ async fn a_version_that_moves_reports_nothing_and_later_changes_as_ever() {
     assert_eq!(rig.version_of(&group).as_deref(), Some("v1beta1"));
 
     cluster.apply(ns.name(), &crd(&group, &["v1beta1", "v1"], "v1beta1")).await;
-    poll(PATIENCE, "the informer reads v1", async || (rig.version_of(&group).as_deref() == Some("v1")).then_some(())).await;
+    poll(PATIENCE, "the informer reads v1", async || (rig.version_of(&group).as_deref() == Some("v1")).then_some(()))
+        .await;
     rig.synced().await;
     let path = format!("widgets.{group} {}/w", ns.name());
     assert_eq!(rig.notes.of(&path), [""; 0], "the same object at another version is no change");
@@ -139,7 +145,12 @@ async fn a_warm_restart_makes_no_list_and_misses_nothing_that_happened_meanwhile
     assert_eq!(steps[0], "Live created");
     assert_eq!(steps[1..], ["Live updated"; 5], "one by one, as they happened");
     assert_eq!(rig.notes.wait_for(&format!("configmaps {}/gone", ns.name()), 1).await, ["Live deleted"]);
-    let lists: Vec<_> = proxy.seen().into_iter().filter(|seen| seen.verb == Verb::List || seen.query.contains("sendInitialEvents=true")).map(|seen| format!("{} {}", seen.path, seen.query)).collect();
+    let lists: Vec<_> = proxy
+        .seen()
+        .into_iter()
+        .filter(|seen| seen.verb == Verb::List || seen.query.contains("sendInitialEvents=true"))
+        .map(|seen| format!("{} {}", seen.path, seen.query))
+        .collect();
     assert_eq!(lists, [""; 0], "no list, streaming or paged");
     rig.equals_a_fresh_list(cluster.access()).await;
     rig.stop().await;
@@ -174,7 +185,11 @@ async fn what_happened_before_a_compaction_is_told_late_and_nothing_is_missing()
     own.kill();
     own.restart().await;
     own.kubectl(&["patch", "configmap", "same", "-p", r#"{"data":{"k":"1"}}"#]).await;
-    assert_eq!(rig.notes.wait_for("configmaps default/same", 1).await, ["Live updated"], "the killed server is found again");
+    assert_eq!(
+        rig.notes.wait_for("configmaps default/same", 1).await,
+        ["Live updated"],
+        "the killed server is found again"
+    );
     rig.equals_a_fresh_list(own.access()).await;
     rig.stop().await;
 }
@@ -249,8 +264,18 @@ async fn what_is_forbidden_degrades_alone_and_is_taken_up_when_permission_comes(
     })
     .await;
     assert!(problem.starts_with("not permitted"), "{problem}");
-    cluster.kubectl(&["patch", "role", "reader", "-n", ns.name(), "--type=json", "-p",
-        r#"[{"op":"add","path":"/rules/0/resources/-","value":"services"}]"#]).await;
+    cluster
+        .kubectl(&[
+            "patch",
+            "role",
+            "reader",
+            "-n",
+            ns.name(),
+            "--type=json",
+            "-p",
+            r#"[{"op":"add","path":"/rules/0/resources/-","value":"services"}]"#,
+        ])
+        .await;
     tokio::time::timeout(PATIENCE, services.wait_for_sync()).await.expect("taken up when permission comes").unwrap();
     cluster.kubectl(&["create", "service", "clusterip", "s", "--tcp=80", "-n", ns.name()]).await;
     rig.notes.wait_for(&format!("services {}/s", ns.name()), 1).await;
@@ -263,7 +288,10 @@ async fn an_informer_is_shared_and_found_by_index_and_ends_with_its_subscribers_
     let ns = cluster.namespace("shared").await;
     cluster.kubectl(&["create", "configmap", "a", "--from-literal=color=red", "-n", ns.name()]).await;
     let rig = Rig::bare(cluster.access()).await;
-    let feed = kubediff::cluster::Feed::new(Resource::core("v1", "configmaps", "ConfigMap"), Scope::Namespace(ns.name().into()));
+    let feed = kubediff::cluster::Feed::new(
+        Resource::core("v1", "configmaps", "ConfigMap"),
+        Scope::Namespace(ns.name().into()),
+    );
     let informer = rig.factory.informer(feed.clone());
     informer.add_index(Index::by_pointers("color", &["/data/color"])).unwrap();
     rig.factory.start();
@@ -273,8 +301,12 @@ async fn an_informer_is_shared_and_found_by_index_and_ends_with_its_subscribers_
     let (mut one, mut two) = (informer.subscribe().await.unwrap(), same.subscribe().await.unwrap());
     cluster.kubectl(&["create", "configmap", "b", "--from-literal=color=red", "-n", ns.name()]).await;
     let mut lister = informer.lister().await.unwrap();
-    let named = |found: Vec<kubediff::redact::Document>| found.iter().map(|d| d.meta().name.clone()).collect::<Vec<_>>();
-    poll(PATIENCE, "both are found by colour", async || (named(lister.by_index("color", "red").unwrap()) == ["a", "b"]).then_some(())).await;
+    let named =
+        |found: Vec<kubediff::redact::Document>| found.iter().map(|d| d.meta().name.clone()).collect::<Vec<_>>();
+    poll(PATIENCE, "both are found by colour", async || {
+        (named(lister.by_index("color", "red").unwrap()) == ["a", "b"]).then_some(())
+    })
+    .await;
     for subscription in [&mut one, &mut two] {
         let mut names = BTreeSet::new();
         while !names.contains("b") {
@@ -329,7 +361,8 @@ async fn three_hundred_crds_at_once_are_all_watched() {
     let before = rig.factory.informers().len();
     let all: Vec<String> = (0..300).map(|n| crd(&format!("g{n}.example.com"), &["v1"], "v1")).collect();
     own.apply("default", &all.join("\n---\n")).await;
-    poll(PATIENCE * 4, "300 more informers", async || (rig.factory.informers().len() >= before + 300).then_some(())).await;
+    poll(PATIENCE * 4, "300 more informers", async || (rig.factory.informers().len() >= before + 300).then_some(()))
+        .await;
     rig.synced().await;
     own.apply("default", &widget("g299.example.com", "v1", "w", 1)).await;
     rig.notes.wait_for("widgets.g299.example.com default/w", 1).await;
@@ -353,7 +386,10 @@ async fn strange_objects_are_stored_as_they_are() {
     }
     let strange = [
         ("duplicates", json!({"list": [{"name": "a", "v": 1}, {"name": "a", "v": 2}, {"name": null}]})),
-        ("numbers", json!({"large": 9_007_199_254_740_993_i64, "max": i64::MAX, "min": i64::MIN, "float": 1.5e300, "small": 1e-7})),
+        (
+            "numbers",
+            json!({"large": 9_007_199_254_740_993_i64, "max": i64::MAX, "min": i64::MIN, "float": 1.5e300, "small": 1e-7}),
+        ),
         ("nulls", json!({"a": null, "b": [null, {"c": null}], "empty": {}, "none": []})),
         ("unicode", json!({"\u{1F600} key/~": "z\u{0301}\u{202e}\u{0000}\"\\", "ключ": "\u{FEFF}"})),
     ];

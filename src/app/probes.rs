@@ -6,12 +6,7 @@ use axum::{Router, extract::State, http::StatusCode, routing::get};
 use tokio::{net::TcpListener, sync::watch};
 use tokio_util::sync::CancellationToken;
 
-use crate::cluster::{
-    fleet::Overview,
-    informer::Factory,
-    reflector::Phase,
-    store,
-};
+use crate::cluster::{fleet::Overview, informer::Factory, reflector::Phase, store};
 
 /// What the answers are made from.
 #[derive(Clone)]
@@ -28,10 +23,8 @@ pub(super) async fn listen(address: SocketAddr) -> std::io::Result<TcpListener> 
 }
 
 pub(super) async fn serve(listener: TcpListener, health: Health, stop: CancellationToken) {
-    let router = Router::new()
-        .route("/livez", get(|| async { "ok\n" }))
-        .route("/readyz", get(readyz))
-        .with_state(health);
+    let router =
+        Router::new().route("/livez", get(|| async { "ok\n" })).route("/readyz", get(readyz)).with_state(health);
     let serving = axum::serve(listener, router).with_graceful_shutdown(stop.cancelled_owned());
     if let Err(error) = serving.await {
         tracing::error!(%error, "the probes' server ended");
@@ -48,7 +41,11 @@ async fn readyz(State(health): State<Health>) -> (StatusCode, String) {
         lines.push(format!("[{}] {name}: {detail}\n", if fine { '+' } else { '-' }));
     };
     let discovered = health.overview.borrow().discovered;
-    check(discovered, "discovery", if discovered { "done".into() } else { "the API server has not answered yet".into() });
+    check(
+        discovered,
+        "discovery",
+        if discovered { "done".into() } else { "the API server has not answered yet".into() },
+    );
     let failing = health.store.borrow().failing.clone();
     check(failing.is_none(), "state", failing.unwrap_or_else(|| "writable".into()));
     let informers = health.factory.informers();

@@ -21,17 +21,16 @@ pub(crate) struct Connected {
     pub(crate) api: Api,
     /// Empty inside a cluster.
     pub(crate) name: String,
-    /// The namespace of the context, for `-n` that is not given.
-    pub(crate) namespace: String,
 }
 
 impl Options {
     pub(crate) async fn connect(&self) -> anyhow::Result<Connected> {
         let named = KubeConfigOptions { context: self.context.clone(), ..KubeConfigOptions::default() };
         let from_file = match &self.kubeconfig {
-            Some(path) => {
-                Some(Kubeconfig::read_from(path).with_context(|| format!("cannot read the kubeconfig {}", path.display()))?)
-            }
+            Some(path) => Some(
+                Kubeconfig::read_from(path)
+                    .with_context(|| format!("cannot read the kubeconfig {}", path.display()))?,
+            ),
             None => Kubeconfig::read().ok(),
         };
         let (config, name) = match from_file {
@@ -43,11 +42,15 @@ impl Options {
             None if self.context.is_some() => anyhow::bail!("--context needs a kubeconfig, and none was found"),
             None => {
                 let config = kube::Config::incluster();
-                (config.context("no kubeconfig was found and this is not a pod; give --kubeconfig or set KUBECONFIG")?, String::new())
+                (
+                    config.context(
+                        "no kubeconfig was found and this is not a pod; give --kubeconfig or set KUBECONFIG",
+                    )?,
+                    String::new(),
+                )
             }
         };
-        let namespace = config.default_namespace.clone();
         let api = Api::connect(config, api::Settings::default()).context("cannot make a client for the API server")?;
-        Ok(Connected { api, name, namespace })
+        Ok(Connected { api, name })
     }
 }

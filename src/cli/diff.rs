@@ -97,7 +97,7 @@ fn compare_and_print(args: &Args) -> anyhow::Result<bool> {
     let old = read(&args.old, &door)?;
     let new = read(&args.new, &door)?;
     let single = old.len() <= 1 && new.len() <= 1;
-    let pairs = compare(old, new, Timestamp::now());
+    let pairs = compare(old, &new, Timestamp::now());
     let text = print(&pairs, args.output, single, &style(args.color))?;
     let mut stdout = io::stdout().lock();
     stdout.write_all(text.as_bytes())?;
@@ -236,7 +236,7 @@ fn plural(kind: &str) -> String {
 }
 
 /// The objects that differ: in the order of the new file, then what is gone in the order of the old one.
-fn compare(old: Vec<Object>, new: Vec<Object>, time: Timestamp) -> Vec<Pair> {
+fn compare(old: Vec<Object>, new: &[Object], time: Timestamp) -> Vec<Pair> {
     let mut before: BTreeMap<Identity, Vec<Object>> = BTreeMap::new();
     // Two files with one object of a kind each are about the same object, whatever it is called.
     let renamed = old.len() == 1 && new.len() == 1 && old[0].resource.kind == new[0].resource.kind;
@@ -246,7 +246,7 @@ fn compare(old: Vec<Object>, new: Vec<Object>, time: Timestamp) -> Vec<Pair> {
         before.entry(identity).or_default().push(object);
     }
     let mut pairs = Vec::new();
-    for object in &new {
+    for object in new {
         // The first of several with one name goes with the first.
         let was = before.get_mut(&object.identity()).filter(|same| !same.is_empty()).map(|same| same.remove(0));
         pairs.extend(pair(was.as_ref(), Some(object), time));

@@ -3,7 +3,6 @@
 use std::{
     collections::BTreeSet,
     io::{self, Write},
-    path::PathBuf,
     sync::Arc,
 };
 
@@ -13,27 +12,23 @@ use kubediff::{
         select::{self, Verdict},
         source::Source,
     },
-    config::Sources,
     shutdown::Shutdown,
 };
 
-use super::{Usage, connect};
+use super::connect;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// The configuration that says what is watched
-    #[arg(long, short, value_name = "FILE", env = "KUBEDIFF_CONFIG")]
-    config: Option<PathBuf>,
     #[command(flatten)]
     cluster: connect::Options,
 }
 
 pub(crate) async fn run(args: Args, _: Shutdown) -> anyhow::Result<()> {
-    let plan = Sources::new(args.config).load().map_err(|problems| Usage(problems.into()))?;
+    let settings = select::Settings::default();
     let connected = args.cluster.connect().await?;
     let found = connected.api.discover().await?;
     let resources: Vec<Arc<Resource>> = found.resources.into_iter().map(Arc::new).collect();
-    let selected = select::plan(&plan.select, &resources, &BTreeSet::new());
+    let selected = select::plan(&settings, &resources, &BTreeSet::new());
     let mut rows: Vec<(bool, String, String, String)> = selected
         .verdicts
         .iter()
@@ -43,7 +38,8 @@ pub(crate) async fn run(args: Args, _: Shutdown) -> anyhow::Result<()> {
         })
         .collect();
     rows.sort();
-    let width = |column: fn(&(bool, String, String, String)) -> usize| rows.iter().map(column).max().unwrap_or_default();
+    let width =
+        |column: fn(&(bool, String, String, String)) -> usize| rows.iter().map(column).max().unwrap_or_default();
     let (names, kinds) = (width(|row| row.1.len()), width(|row| row.2.len()));
     let mut out = io::stdout().lock();
     for (skipped, name, kind, why) in &rows {
@@ -52,7 +48,7 @@ pub(crate) async fn run(args: Args, _: Shutdown) -> anyhow::Result<()> {
     for gone in &found.unavailable {
         writeln!(out, "unknown  {}/{}  its server does not answer: {}", gone.group, gone.version, gone.reason)?;
     }
-    for (pattern, nearest) in select::unmatched(&plan.select, &resources) {
+    for (pattern, nearest) in select::unmatched(&settings, &resources) {
         let hint = nearest.map(|nearest| format!("; did you mean {nearest}?")).unwrap_or_default();
         writeln!(out, "no match \"{pattern}\" fits nothing that is served{hint}")?;
     }

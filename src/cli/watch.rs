@@ -2,12 +2,17 @@
 
 use std::sync::Arc;
 
-use anyhow::Context;
 use kubediff::{
     app,
-    cluster::select::{Namespaces, Pattern},
-    config::Sources,
+    cluster::{
+        informer,
+        select::{self, Namespaces, Pattern},
+        store::{self, Place},
+    },
+    ledger::retention::Keep,
+    redact,
     shutdown::Shutdown,
+    sink::{self, stdout},
 };
 use tokio::sync::watch;
 
@@ -40,19 +45,38 @@ pub(crate) struct Args {
 }
 
 pub(crate) async fn run(args: Args, shutdown: Shutdown) -> anyhow::Result<()> {
-    let wanted = format!(
-        "[state]\npath = \"memory\"\n[server]\nprobes = \"\"\npage = \"\"\n[sinks.terminal]\ntype = \"stdout\"\nformat = \"{}\"\n",
-        args.output
-    );
-    let mut plan = Sources::new(None).build("", &wanted).map_err(|problems| Usage(problems.into()))?;
+    let select = select(&args).map_err(Usage)?;
+    let format = if args.output == "json" { stdout::Format::Json } else { stdout::Format::Text };
+    let terminal = sink::Settings {
+        name: "terminal".into(),
+        target: sink::Target::Stdout(stdout::Settings { format }),
+        retry: sink::Retry::default(),
+    };
+    let connected = args.cluster.connect().await?;
+    let settings = app::Settings {
+        cluster: connected.name,
+        select,
+        informer: informer::Settings::default(),
+        redact: redact::Settings::default(),
+        place: Place::Temporary,
+        keep: Keep::default(),
+        probes: None,
+        sinks: vec![terminal],
+        route: None,
+    };
+    let (_never, reload) = watch::channel(None);
+    Ok(app::run(settings, Arc::new(connected.api), shutdown, reload).await?)
+}
+
+fn select(args: &Args) -> anyhow::Result<select::Settings> {
+    let mut settings = select::Settings::default();
     if !args.resources.is_empty() {
-        let parsed: Result<_, _> = args.resources.iter().map(|text| Pattern::parse(text)).collect();
-        plan.select.include = parsed.map_err(|error| Usage(error.into()))?;
+        settings.include = args.resources.iter().map(|text| Pattern::parse(text)).collect::<Result<_, _>>()?;
     }
-    plan.select.namespaces = Namespaces { include: args.namespace, exclude: Vec::new() };
-    plan.select.namespaces.check().map_err(|error| Usage(error.into()))?;
-    plan.select.labels = args.selector;
-    let connected = args.cluster.connect().await.context("which cluster?")?;
-    let (_reload, plans) = watch::channel(None);
-    Ok(app::run(plan, Arc::new(connected.api), connected.name, shutdown, plans).await?)
+    settings.namespaces = Namespaces { include: args.namespace.clone(), exclude: Vec::new() };
+    settings.namespaces.check()?;
+    // Checked here for its better words; the server applies it.
+    args.selector.parse::<store::Selector>()?;
+    settings.labels.clone_from(&args.selector);
+    Ok(settings)
 }

@@ -66,7 +66,13 @@ struct Namespaces {
 }
 
 impl Fleet {
-    pub fn new(factory: Factory, store: Store, discovery: Discovery, trigger: Trigger, settings: select::Settings) -> Self {
+    pub fn new(
+        factory: Factory,
+        store: Store,
+        discovery: Discovery,
+        trigger: Trigger,
+        settings: select::Settings,
+    ) -> Self {
         let known = match read_known(&store) {
             Ok(known) => known,
             Err(error) => {
@@ -94,7 +100,11 @@ impl Fleet {
     }
 
     /// Runs until it is told to stop. `reload` brings new settings; informers that stay are not restarted.
-    pub async fn run(mut self, stop: CancellationToken, mut reload: watch::Receiver<select::Settings>) -> Result<(), Closed> {
+    pub async fn run(
+        mut self,
+        stop: CancellationToken,
+        mut reload: watch::Receiver<select::Settings>,
+    ) -> Result<(), Closed> {
         loop {
             let why = tokio::select! {
                 biased;
@@ -168,7 +178,10 @@ impl Fleet {
             .map(|(resource, _)| resource.to_string())
             .collect();
         if !out.is_empty() {
-            info!(resources = out.join(", "), "not watched: they are in no namespace, and the configuration names namespaces");
+            info!(
+                resources = out.join(", "),
+                "not watched: they are in no namespace, and the configuration names namespaces"
+            );
         }
     }
 
@@ -197,7 +210,9 @@ impl Fleet {
         self.known = Some(known);
         self.store
             .write(Box::new(move |transaction| {
-                transaction.execute("INSERT OR REPLACE INTO meta (key, value) VALUES (?1, ?2)", [KNOWN, &text]).map(drop)
+                transaction
+                    .execute("INSERT OR REPLACE INTO meta (key, value) VALUES (?1, ?2)", [KNOWN, &text])
+                    .map(drop)
             }))
             .await
     }
@@ -250,7 +265,8 @@ async fn fire_on_change(informer: Informer, trigger: Trigger) {
     }
     let Ok(mut deltas) = informer.subscribe().await else { return };
     while let Some(delta) = deltas.next().await {
-        if !matches!(delta, Delta::Updated { ref old, ref new } if old.section(BODY) == new.section(BODY) && old.section(STATUS) == new.section(STATUS)) {
+        if !matches!(delta, Delta::Updated { ref old, ref new } if old.section(BODY) == new.section(BODY) && old.section(STATUS) == new.section(STATUS))
+        {
             trigger.fire();
         }
     }

@@ -74,7 +74,13 @@ struct Inner {
 
 impl Factory {
     /// `discovery` is told when a resource turns out not to be served any more.
-    pub fn new(source: Arc<dyn Source>, door: Arc<Door>, store: Store, settings: Settings, discovery: Option<Trigger>) -> Self {
+    pub fn new(
+        source: Arc<dyn Source>,
+        door: Arc<Door>,
+        store: Store,
+        settings: Settings,
+        discovery: Option<Trigger>,
+    ) -> Self {
         let inner = Inner {
             source,
             door,
@@ -347,7 +353,10 @@ impl Informer {
                 return Ok(());
             };
             if found.missed > 0 {
-                tracing::error!(missed = found.missed, "the audit found changes that the watch had missed; they are reported now");
+                tracing::error!(
+                    missed = found.missed,
+                    "the audit found changes that the watch had missed; they are reported now"
+                );
             }
             self.shared.audits.send_modify(|audits| audits.missed += found.missed);
             if found.absent.is_empty() {
@@ -359,7 +368,12 @@ impl Informer {
         Ok(())
     }
 
-    async fn compare(&self, reader: &reflector::Reader, id: FeedId, absent_before: HashSet<String>) -> Result<Option<Audited>, Closed> {
+    async fn compare(
+        &self,
+        reader: &reflector::Reader,
+        id: FeedId,
+        absent_before: HashSet<String>,
+    ) -> Result<Option<Audited>, Closed> {
         /// Bookmarks come every minute.
         const CATCH_UP: Duration = Duration::from_secs(150);
         let stored = Mutex::new(self.shared.store.reader().map_err(|_| Closed)?);

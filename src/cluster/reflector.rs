@@ -230,6 +230,8 @@ impl<T: Target> Reflector<T> {
         let batch = watching.read(&self.reader, &self.status, &self.at, listing).await;
         if !batch.updates.is_empty() {
             self.target.put_all(batch.updates).await?;
+            // A stream that always has more ready, into a target that never waits, would keep its thread for itself.
+            tokio::task::yield_now().await;
         }
         if let Some(at) = batch.at {
             self.at = at;
@@ -308,7 +310,7 @@ impl<T: Target> Reflector<T> {
             Fault::Source(Error::TooNew(_)) => (Ended::TooNew, Some(Relist::WentBack)),
             Fault::Source(Error::Invalid(_)) => (Ended::Failed, Some(Relist::Refused)),
             Fault::Source(Error::Busy { .. }) => (Ended::Busy, None),
-            Fault::Source(_) => (Ended::Failed, None),
+            Fault::Source(_) | Fault::TooLarge => (Ended::Failed, None),
             Fault::Silent => (Ended::Silent, None),
         };
         self.status.send_modify(|status| status.watches.ended(ended));
@@ -336,7 +338,7 @@ impl<T: Target> Reflector<T> {
         } else {
             self.status.send_modify(|status| status.lists.failed += 1);
         }
-        let paged = refused || self.stream_failures >= 2;
+        let paged = refused || matches!(fault, Fault::TooLarge) || self.stream_failures >= 2;
         let then =
             if paged { State::Pages { walk: self.reader.walk(), reason, permit: None } } else { State::List(reason) };
         if refused { then } else { self.back_off(fault, then) }
@@ -354,6 +356,7 @@ impl<T: Target> Reflector<T> {
         let error = match fault {
             Fault::Source(error) => error,
             Fault::Silent => Error::Connection("nothing was heard past its time".into()),
+            Fault::TooLarge => Error::Malformed("an object is larger than an event may be".into()),
         };
         let mut after = self.backoff.next().unwrap_or(Duration::from_secs(30));
         if let Error::Busy { after: Some(asked) } = &error {

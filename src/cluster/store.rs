@@ -101,7 +101,13 @@ impl Store {
         let (reply, answer) = oneshot::channel();
         self.command(writer::Command::Open { feed, indexes, news, reply })?;
         let opened = answer.await.map_err(|_| Closed)?;
-        Ok(FeedTarget { store: self.clone(), id: opened.id, cursor: opened.cursor, listing: false, synced: opened.synced })
+        Ok(FeedTarget {
+            store: self.clone(),
+            id: opened.id,
+            cursor: opened.cursor,
+            listing: false,
+            synced: opened.synced,
+        })
     }
 
     /// Ends a feed and says when that is committed.

@@ -141,15 +141,21 @@ fn family(resource: &Resource) -> Option<Class> {
     let class = match (resource.group.as_str(), resource.kind.as_str()) {
         ("rbac.authorization.k8s.io", _) | ("", "ServiceAccount") => Class::Rbac,
         ("", "Secret") => Class::Secret,
-        ("networking.k8s.io" | "gateway.networking.k8s.io" | "discovery.k8s.io" | "networking.istio.io", _)
-        | ("", "Service" | "Endpoints")
-        | ("cilium.io", _)
-        | ("crd.projectcalico.org" | "projectcalico.org", _) => Class::Network,
+        (
+            "networking.k8s.io"
+            | "gateway.networking.k8s.io"
+            | "discovery.k8s.io"
+            | "networking.istio.io"
+            | "cilium.io"
+            | "crd.projectcalico.org"
+            | "projectcalico.org",
+            _,
+        )
+        | ("", "Service" | "Endpoints") => Class::Network,
         ("storage.k8s.io" | "snapshot.storage.k8s.io", _) | ("", "PersistentVolume" | "PersistentVolumeClaim") => {
             Class::Storage
         }
-        ("admissionregistration.k8s.io" | "flowcontrol.apiserver.k8s.io" | "kyverno.io", _)
-        | ("policy", _)
+        ("admissionregistration.k8s.io" | "flowcontrol.apiserver.k8s.io" | "kyverno.io" | "policy", _)
         | ("", "ResourceQuota" | "LimitRange") => Class::Policy,
         ("apiextensions.k8s.io" | "apiregistration.k8s.io", _) => Class::Api,
         ("scheduling.k8s.io" | "node.k8s.io", _) => Class::Scheduling,
@@ -197,7 +203,7 @@ fn of_metadata(spot: &Spot<'_>, set: &mut Set) {
             }
         }
         "finalizers" | "ownerReferences" | "deletionTimestamp" | "deletionGracePeriodSeconds" => {
-            set.add(Class::Lifecycle)
+            set.add(Class::Lifecycle);
         }
         _ => {}
     }

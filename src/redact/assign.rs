@@ -201,7 +201,7 @@ impl Value<'_> {
             '"' | '\'' | '`' | '<' => true,
             '\\' => rest[at + 1..].starts_with('n'),
             ';' | '&' | ',' => {
-                let word = rest[at + 1..].as_bytes();
+                let word = &rest.as_bytes()[at + 1..];
                 let len = word.iter().take(NAME).take_while(|b| is_name(**b) || **b == b' ').count();
                 len > 0 && matches!(word.get(len), Some(b'=' | b':'))
             }

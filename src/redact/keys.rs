@@ -20,10 +20,11 @@ pub(super) fn is_credential(name: &str) -> bool {
         return false;
     }
     let before = &words[..at];
-    !before.iter().any(|word| LEADS.contains(word))
-        && !before.last().is_some_and(|word| BORROWED.contains(word))
-        && !(before.ends_with(&["service", "account"]) && after.is_empty() && words[at] == "token")
-        && (after.is_empty() || !LAST_ONLY.contains(&words[at]))
+    let is_switch = before.iter().any(|word| LEADS.contains(word));
+    let is_borrowed = before.last().is_some_and(|word| BORROWED.contains(word));
+    let is_projection = before.ends_with(&["service", "account"]) && words[at] == "token" && after.is_empty();
+    let is_qualifier = !after.is_empty() && LAST_ONLY.contains(&words[at]);
+    !(is_switch || is_borrowed || is_projection || is_qualifier)
 }
 
 /// After a credential word: the value is about it, not it.

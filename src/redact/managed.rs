@@ -4,6 +4,7 @@
 use super::{
     DEPTH, Rules,
     emit::quote,
+    literals::suspicious,
     tape::{Kind, Tape, unescape},
 };
 
@@ -40,10 +41,15 @@ impl Printer<'_, '_> {
                     }
                     first = false;
                     let raw = self.tape.raw(key);
-                    self.key(key, credential);
+                    let plain = !credential && !self.rules.has_patterns() && !suspicious(raw) && !raw.contains("\\u");
+                    if plain {
+                        self.verbatim(key)
+                    } else {
+                        self.key(key, credential)
+                    }
                     self.out.push(b':');
                     let below = match raw.strip_prefix("f:") {
-                        Some(name) => self.rules.credential(name),
+                        Some(name) => !plain && self.rules.credential(name),
                         None => credential,
                     };
                     self.value(value, below);
@@ -86,11 +92,13 @@ impl Printer<'_, '_> {
     fn string(&mut self, at: usize, masked: impl Fn(&Rules, &str) -> Option<String>) {
         match masked(self.rules, &self.tape.string(at)) {
             Some(masked) => quote(self.out, &masked),
-            None => {
-                self.out.push(b'"');
-                self.out.extend_from_slice(self.tape.raw(at).as_bytes());
-                self.out.push(b'"');
-            }
+            None => self.verbatim(at),
         }
+    }
+
+    fn verbatim(&mut self, at: usize) {
+        self.out.push(b'"');
+        self.out.extend_from_slice(self.tape.raw(at).as_bytes());
+        self.out.push(b'"');
     }
 }

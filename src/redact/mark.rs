@@ -6,9 +6,9 @@ use std::borrow::Cow;
 use super::{
     Rules,
     keys::is_credential,
+    literals::suspicious,
     mask::is_mask,
     tape::{Fate, Kind, Tape},
-    text::suspicious,
 };
 
 pub(super) const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
@@ -69,18 +69,18 @@ impl Marker<'_, '_, '_> {
                 pair.name |= self.tape.kind(value) == Kind::String && self.rules.credential(&self.tape.string(value));
             }
             "value" | "values" | "parameterValue" | "stringValue" | "defaultValue" | "Value" => {
-                pair.value = Some(value)
+                pair.value = Some(value);
             }
             "operator" | "effect" => pair.is_selector = true,
             "kind" => *secret |= self.tape.kind(value) == Kind::String && self.tape.string(value) == "Secret",
             _ => {}
         }
-        if name.len() > 8
-            && let Some(masked) = self.rules.shape(&name)
-        {
+        // Looked at once for both questions: names are half of an object.
+        let suspicious = suspicious(&name);
+        if suspicious && let Some(masked) = self.rules.shape(&name) {
             self.tape.edit(key, masked);
         }
-        if self.rules.credential(&name) {
+        if (suspicious && is_credential(&name)) || self.rules.own_key(&name) {
             self.hide(value);
         } else if matches!(name.as_ref(), "image" | "imageID") && self.tape.kind(value) == Kind::String {
             // `auth:1.2` is an image and assigns nothing.
@@ -240,7 +240,7 @@ fn flag_of(rules: &Rules, argument: &str) -> Flag {
 impl Rules {
     /// Whether this is the name of a credential, by the built-in words or by a pattern of the user's.
     pub(super) fn credential(&self, name: &str) -> bool {
-        (name.len() >= 3 && suspicious(name) && is_credential(name)) || self.own_key(name)
+        (suspicious(name) && is_credential(name)) || self.own_key(name)
     }
 
     /// Masks the whole of a text under the name of a credential.

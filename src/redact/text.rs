@@ -6,7 +6,6 @@
 
 use std::sync::LazyLock;
 
-use aho_corasick::{AhoCorasick, AhoCorasickBuilder, AhoCorasickKind};
 use base64::{
     Engine, alphabet,
     engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig},
@@ -16,146 +15,14 @@ use regex::Regex;
 use super::{
     Rules,
     emit::quote,
+    literals::{
+        AWS, COMMAND, CRYPT, DSNS, HEADER, JWT, MANIFEST, NAMES, PACKED, PEM, SHAPES, TOKEN, URL, occurring, suspicious,
+    },
     manifest,
-    mark::{LEVELS, Marker},
+    mark::{LEVELS, Marker, says_nothing},
     mask::{self, is_mask},
     tape::{Fate, Kind, Tape},
 };
-
-/// Names of credentials.
-const NAMES: u32 = 1;
-const URL: u32 = 1 << 1;
-const PEM: u32 = 1 << 2;
-/// What base64 or gzip may hide.
-const PACKED: u32 = 1 << 3;
-const JWT: u32 = 1 << 4;
-const TOKEN: u32 = 1 << 5;
-const HEADER: u32 = 1 << 6;
-const AWS: u32 = 1 << 7;
-const CRYPT: u32 = 1 << 8;
-const COMMAND: u32 = 1 << 9;
-const MANIFEST: u32 = 1 << 10;
-const DSNS: u32 = 1 << 11;
-/// The shapes that are secret whatever name they stand under, and wherever: in the name of a field too.
-const SHAPES: u32 = URL | DSNS | PEM | PACKED | JWT | TOKEN | HEADER | AWS | CRYPT;
-
-/// A literal, what it may be a sign of, and where in it the three letters stand that are looked for first: the rarest
-/// ones in texts of a cluster.
-const LITERALS: &[(&str, u32, usize)] = &[
-    ("pass", NAMES, 0),
-    ("pwd", NAMES, 0),
-    ("secret", NAMES | MANIFEST, 2),
-    ("token", NAMES, 1),
-    ("key", NAMES, 0),
-    ("cred", NAMES, 0),
-    ("auth", NAMES, 1),
-    ("dsn", NAMES, 0),
-    ("jwt", NAMES, 0),
-    ("conn", NAMES, 1),
-    ("sas", NAMES, 0),
-    ("mnemonic", NAMES, 0),
-    ("bearer", NAMES | HEADER, 0),
-    ("basic ", HEADER, 3),
-    ("cookie", NAMES, 2),
-    ("otp", NAMES, 0),
-    ("dockerc", NAMES, 4),
-    ("signature", NAMES, 2),
-    ("last-applied", NAMES, 3),
-    ("://", URL, 0),
-    ("@tcp(", DSNS, 0),
-    ("@unix(", DSNS, 0),
-    (":thin:", DSNS, 0),
-    ("-----begin", PEM, 0),
-    ("ls0tls1crudjti", PACKED, 0),
-    ("eyj", JWT | PACKED, 0),
-    ("h4si", PACKED, 0),
-    ("akia", AWS, 0),
-    ("asia", AWS, 0),
-    ("aida", AWS, 0),
-    ("aroa", AWS, 0),
-    ("ghp_", TOKEN, 0),
-    ("gho_", TOKEN, 0),
-    ("ghu_", TOKEN, 0),
-    ("ghs_", TOKEN, 0),
-    ("ghr_", TOKEN, 0),
-    ("github_pat_", TOKEN, 5),
-    ("xox", TOKEN, 0),
-    ("xapp-", TOKEN, 0),
-    ("k_live_", TOKEN, 0),
-    ("k_test_", TOKEN, 0),
-    ("aiza", TOKEN, 0),
-    ("npm_", TOKEN, 1),
-    ("glpat-", TOKEN, 0),
-    ("gldt-", TOKEN, 0),
-    ("glrt-", TOKEN, 0),
-    ("hvs.", TOKEN, 0),
-    ("hvb.", TOKEN, 0),
-    ("ya29.", TOKEN, 0),
-    ("sg.", TOKEN, 0),
-    ("dop_v1_", TOKEN, 1),
-    ("dckr_pat_", TOKEN, 0),
-    ("pypi-", TOKEN, 0),
-    ("sk-", TOKEN, 0),
-    ("gocspx-", TOKEN, 2),
-    ("shpat_", TOKEN, 0),
-    ("hooks.slack.com", TOKEN, 3),
-    ("/api/webhooks/", TOKEN, 6),
-    ("sig=", TOKEN, 1),
-    (":aa", TOKEN, 0),
-    ("$apr1$", CRYPT, 0),
-    ("$2a$", CRYPT, 0),
-    ("$2b$", CRYPT, 0),
-    ("$2y$", CRYPT, 0),
-    ("$1$", CRYPT, 0),
-    ("$5$", CRYPT, 0),
-    ("$6$", CRYPT, 0),
-    ("$y$", CRYPT, 0),
-    ("$argon2", CRYPT, 1),
-    ("mysql", COMMAND, 1),
-    ("sshpass", COMMAND, 1),
-    ("redis-cli", COMMAND, 4),
-    ("curl", COMMAND, 1),
-    (" -u", COMMAND, 0),
-    ("--user", COMMAND, 0),
-];
-
-/// One bit for each three letters that a literal is looked for by. Letters are taken without their case; what is no
-/// letter shares its place with one.
-static TRIGRAMS: [u64; 512] = trigrams();
-
-const fn trigrams() -> [u64; 512] {
-    let mut table = [0u64; 512];
-    let mut i = 0;
-    while i < LITERALS.len() {
-        let (literal, _, at) = LITERALS[i];
-        let bytes = literal.as_bytes();
-        let window =
-            ((bytes[at] & 31) as usize) << 10 | ((bytes[at + 1] & 31) as usize) << 5 | (bytes[at + 2] & 31) as usize;
-        table[window >> 6] |= 1 << (window & 63);
-        i += 1;
-    }
-    table
-}
-
-/// Whether any literal may occur.
-pub(super) fn suspicious(text: &str) -> bool {
-    let mut window = 0usize;
-    for &byte in text.as_bytes() {
-        window = (window << 5 | (byte & 31) as usize) & 0x7fff;
-        if TRIGRAMS[window >> 6] >> (window & 63) & 1 == 1 {
-            return true;
-        }
-    }
-    false
-}
-
-static LITERAL: LazyLock<AhoCorasick> = LazyLock::new(|| {
-    AhoCorasickBuilder::new()
-        .ascii_case_insensitive(true)
-        .kind(Some(AhoCorasickKind::DFA))
-        .build(LITERALS.iter().map(|(literal, ..)| literal))
-        .expect("literals")
-});
 
 fn regex(pattern: &str) -> Regex {
     Regex::new(pattern).expect("a pattern of our own")
@@ -209,7 +76,7 @@ impl Rules {
         if text.len() < 5 || !(suspicious(text)) {
             return self.own(text);
         }
-        let (found, names) = literals(text);
+        let (found, names) = occurring(text);
         if found == 0 {
             return self.own(text);
         }
@@ -245,7 +112,7 @@ impl Rules {
         if !suspicious(text) {
             return None;
         }
-        let (found, _) = literals(text);
+        let (found, _) = occurring(text);
         let mut spans = Vec::new();
         if found & SHAPES != 0 {
             self.shapes(text, found, LEVELS, &mut spans);
@@ -267,7 +134,7 @@ impl Rules {
                 continue;
             };
             let quotes = usize::from(token.kind == Kind::String);
-            out.extend_from_slice(tape.text[copied..token.start as usize - quotes].as_bytes());
+            out.extend_from_slice(&tape.text.as_bytes()[copied..token.start as usize - quotes]);
             quote(&mut out, &tape.edits[edit as usize]);
             copied = token.end as usize + quotes;
             at = token.next as usize;
@@ -368,25 +235,12 @@ impl Rules {
         let (mut out, mut copied) = (String::with_capacity(text.len()), 0);
         for (start, end, by) in merged {
             out.push_str(&text[copied..start]);
-            out.push_str(&by.unwrap_or_else(|| self.mask.of(text[start..end].as_bytes())));
+            out.push_str(&by.unwrap_or_else(|| self.mask.of(&text.as_bytes()[start..end])));
             copied = end;
         }
         out.push_str(&text[copied..]);
         (out != text).then_some(out)
     }
-}
-
-/// Which literals occur, and where those that may be names of credentials begin.
-fn literals(text: &str) -> (u32, Vec<usize>) {
-    let (mut found, mut names) = (0, Vec::new());
-    for hit in LITERAL.find_overlapping_iter(text) {
-        let class = LITERALS[hit.pattern().as_usize()].1;
-        found |= class;
-        if class & NAMES != 0 {
-            names.push(hit.start());
-        }
-    }
-    (found, names)
 }
 
 fn groups(regex: &Regex, text: &str, spans: &mut Vec<Span>) {
@@ -444,11 +298,9 @@ fn url_passwords(text: &str, spans: &mut Vec<Span>) {
         });
         let Some(user_info) = user_info.filter(|info| !is_mask(info)) else { continue };
         match user_info.split_once(':') {
-            Some((user, password)) if !password.is_empty() => {
-                if !is_mask(password) && !super::mark::is_variable(password) {
-                    let at = start + user.len() + 1;
-                    spans.push((at, at + password.len(), None));
-                }
+            Some((user, password)) if !says_nothing(password) => {
+                let at = start + user.len() + 1;
+                spans.push((at, at + password.len(), None));
             }
             None if user_info.len() >= 16 => spans.push((start, start + user_info.len(), None)),
             _ => {}

@@ -125,6 +125,11 @@ impl Cluster {
         self.access.client().await
     }
 
+    /// Where etcd answers, without TLS.
+    pub fn etcd_url(&self) -> &str {
+        &self.etcd_url
+    }
+
     /// A folder that goes with the cluster.
     pub fn dir(&self) -> &Path {
         self.dir.path()

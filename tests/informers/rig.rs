@@ -139,10 +139,13 @@ impl Rig {
                 let answer = access.get(&path).send().await.ok()?.text().await.ok()?;
                 let list: Value = serde_json::from_str(&answer).ok()?;
                 let resource = &informer.feed().resource;
-                let fresh: BTreeMap<String, Value> = list["items"].as_array()?.iter().filter_map(|item| self.document(resource, item)).collect();
+                let fresh: BTreeMap<String, Value> =
+                    list["items"].as_array()?.iter().filter_map(|item| self.document(resource, item)).collect();
                 let mut stored = BTreeMap::new();
                 let mut lister = informer.lister().await.ok()?;
-                lister.for_each(|d| drop(stored.insert(format!("{}/{}", d.meta().namespace, d.meta().name), d.value()))).ok()?;
+                lister
+                    .for_each(|d| drop(stored.insert(format!("{}/{}", d.meta().namespace, d.meta().name), d.value())))
+                    .ok()?;
                 (fresh == stored).then_some(())
             })
             .await;
@@ -176,7 +179,10 @@ impl Notes {
     }
 
     pub async fn wait_for(&self, path: &str, count: usize) -> Vec<String> {
-        poll(PATIENCE, &format!("{count} changes of {path}"), async || Some(self.of(path)).filter(|told| told.len() >= count)).await
+        poll(PATIENCE, &format!("{count} changes of {path}"), async || {
+            Some(self.of(path)).filter(|told| told.len() >= count)
+        })
+        .await
     }
 
     pub async fn wait_for_last(&self, path: &str, end: &str) -> Vec<String> {

@@ -1,20 +1,20 @@
 //! CRDs come, move and go while kubediff runs.
 
 use std::{
-    collections::HashMap,
+    collections::{BTreeSet, HashMap},
     sync::Arc,
     time::{Duration, Instant},
 };
 
 use kubediff::cluster::{
-    Resource,
+    Feed, Resource, Scope,
     discovery::{Changes, Discovery, Settings, Trigger},
     source::{Discovered, Source, api::Api},
 };
 use serde_json::{Value, json};
 
-use super::mirror::api;
-use crate::harness::{self, Access, Answer, Cluster, Matching, Options, PATIENCE, Proxy, Receiver};
+use super::mirror::{Mirror, Reading, api};
+use crate::harness::{Access, Answer, Cluster, Matching, Options, PATIENCE, Proxy, Receiver, poll};
 
 /// A CRD without a schema; versions from the most preferred, each served or not.
 pub fn crd(group: &str, plural: &str, versions: &[(&str, bool)]) -> Value {
@@ -76,7 +76,7 @@ fn has(resources: &[Arc<Resource>], name: &str) -> bool {
 }
 
 #[tokio::test]
-async fn a_crd_is_found_within_two_seconds_and_a_version_that_moves_is_the_same_resource() {
+async fn a_crd_is_found_within_two_seconds_moves_without_a_stir_and_ends_with_its_objects() {
     let cluster = Cluster::start(Options::default()).await;
     let access = cluster.access();
     let mut looking = Looking::at(access).await;
@@ -85,8 +85,19 @@ async fn a_crd_is_found_within_two_seconds_and_a_version_that_moves_is_the_same_
     create(access, &crd("moves.example", "widgets", &[("v1beta1", true)])).await;
     let began = Instant::now();
     looking.trigger.fire();
-    looking.until("the CRD", |changes| has(&changes.started, "moves.example/v1beta1/widgets")).await;
+    let changes = looking.until("the CRD", |changes| has(&changes.started, "moves.example/v1beta1/widgets")).await;
     assert!(began.elapsed() < Duration::from_secs(2), "{:?}", began.elapsed());
+    let mirror = Mirror::default();
+    let reading = Reading::of(access, Feed::new(Arc::clone(&changes.started[0]), Scope::All), &mirror).await;
+    reading.until_live().await;
+    for name in ["one", "two"] {
+        let widget = json!({"apiVersion": "moves.example/v1beta1", "kind": "Widget", "metadata": {"name": name}});
+        let path = "/apis/moves.example/v1beta1/namespaces/default/widgets";
+        assert_eq!(access.request(reqwest::Method::POST, path).json(&widget).send().await.unwrap().status(), 201);
+    }
+    poll(PATIENCE, "both widgets", async || (mirror.reported() == ["one@", "two@"]).then_some(())).await;
+    let objects = mirror.objects();
+    reading.stop().await;
 
     let both = crd("moves.example", "widgets", &[("v1", true), ("v1beta1", true)]);
     let patch = json!({"spec": {"versions": both["spec"]["versions"]}});
@@ -97,11 +108,23 @@ async fn a_crd_is_found_within_two_seconds_and_a_version_that_moves_is_the_same_
     let changes = looking.until("the move", |changes| !changes.is_empty()).await;
     assert_eq!((changes.started.len(), changes.stopped.len(), changes.moved.len()), (0, 0, 1), "{changes:?}");
     assert_eq!(changes.moved[0].1.version, "v1");
+    let feed = Feed::new(Arc::clone(&changes.moved[0].1), Scope::All);
+    let reading = Reading::of(access, feed, &mirror).await;
+    reading.until_live().await;
+    assert_eq!(mirror.objects(), objects, "the same objects at the same versions");
+    assert_eq!(mirror.reported().len(), 2, "and nothing reported");
 
     delete(access, "widgets.moves.example").await;
     looking.trigger.fire();
     let changes = looking.until("the end", |changes| !changes.is_empty()).await;
     assert!(has(&changes.stopped, "moves.example/v1/widgets"), "{changes:?}");
+    let deleted = ["-one".to_owned(), "-two".to_owned()].into();
+    poll(PATIENCE, "both deletions", async || {
+        (mirror.reported()[2..].iter().cloned().collect::<BTreeSet<_>>() == deleted).then_some(())
+    })
+    .await;
+    assert_eq!(mirror.reported().len(), 4, "each once: {:?}", mirror.reported());
+    reading.stop().await;
 }
 
 #[tokio::test]
@@ -164,7 +187,7 @@ async fn a_group_that_fails_degrades_alone_in_either_way_of_discovery() {
     let path = "/apis/apiregistration.k8s.io/v1/apiservices";
     assert_eq!(access.request(reqwest::Method::POST, path).json(&service).send().await.unwrap().status(), 201);
     let source = api(access).await;
-    harness::poll(PATIENCE, "the absent group to be named", async || {
+    poll(PATIENCE, "the absent group to be named", async || {
         let found = source.discover().await.unwrap();
         assert_eq!(names(&found.resources), all);
         found.unavailable.iter().any(|gone| gone.group == "absent.example").then_some(())

@@ -70,6 +70,11 @@ impl Mirror {
         self.lock().documents[name].value()
     }
 
+    /// What watches reported, in order.
+    pub fn reported(&self) -> Vec<String> {
+        self.lock().reported.clone()
+    }
+
     pub fn lists_begun(&self) -> usize {
         self.lock().lists
     }
@@ -232,8 +237,10 @@ impl Writing {
         answer.json().await.expect("JSON")
     }
 
-    pub async fn create(&self, name: &str) {
-        self.send(reqwest::Method::POST, "", Some(self.next(name))).await;
+    /// Gives the new object's version.
+    pub async fn create(&self, name: &str) -> String {
+        let made = self.send(reqwest::Method::POST, "", Some(self.next(name))).await;
+        made["metadata"]["resourceVersion"].as_str().unwrap().to_owned()
     }
 
     pub async fn change(&self, name: &str) {

@@ -7,9 +7,9 @@ use serde_json::{Value, json};
 
 use super::{
     discovery::{crd, create},
-    mirror::{Mirror, Reading, api, resource},
+    mirror::{Mirror, Reading, Writing, api, configmaps, resource},
 };
-use crate::harness::{self, PATIENCE, poll};
+use crate::harness::{self, After, Fault, Matching, PATIENCE, Proxy, Then, poll};
 
 #[tokio::test]
 async fn every_discovered_resource_gets_live() {
@@ -88,6 +88,38 @@ async fn objects_without_a_schema_arrive_as_they_are() {
     reading.stop().await;
     again.stop().await;
     cluster.kubectl(&["delete", "crd", &format!("oddities.{group}")]).await;
+}
+
+#[tokio::test]
+async fn an_object_of_fifty_megabytes_is_kept_by_its_metadata_and_a_larger_one_is_counted() {
+    let cluster = harness::cluster().await;
+    let namespace = cluster.namespace("huge").await;
+    let writing = Writing::new(cluster.access(), namespace.name());
+    let proxy = Proxy::start(cluster.access());
+    // Frames that no real server would send, put between two that it does.
+    let version = writing.create("before").await;
+    let huge = |name: &str, bytes: usize| {
+        let metadata = json!({"name": name, "namespace": namespace.name(), "uid": "u", "resourceVersion": version});
+        let object =
+            json!({"kind": "ConfigMap", "apiVersion": "v1", "metadata": metadata, "data": {"x": "y".repeat(bytes)}});
+        format!("{}\n", json!({"type": "ADDED", "object": object}))
+    };
+    let insert = format!("{}{}", huge("too-large", 70 << 20), huge("large", 50 << 20));
+    proxy.fault_next(
+        1,
+        Matching::watches("configmaps").query("sendInitialEvents=true"),
+        Fault::Stream(After::Events(2), Then::Insert(insert.into())),
+    );
+    let mirror = Mirror::default();
+    let reading = Reading::of(proxy.access(), configmaps(&namespace), &mirror).await;
+    reading.until_live().await;
+    writing.create("after").await;
+    poll(PATIENCE, "the change behind it", async || mirror.objects().contains_key("after").then_some(())).await;
+    assert_eq!(mirror.objects().into_keys().collect::<Vec<_>>(), ["after", "before", "large"]);
+    assert_eq!(mirror.document("large")["data"].get("x"), None, "its metadata alone");
+    assert_eq!(reading.status().refused, 1);
+    assert_eq!(proxy.count(&Matching::watches("configmaps")), 1, "the connection stays");
+    reading.stop().await;
 }
 
 #[tokio::test]

@@ -6,7 +6,7 @@ fn door() -> Door {
 
 fn compared(old: &str, new: &str) -> Vec<Pair> {
     let time = "2026-11-16T11:42:17Z".parse().unwrap();
-    compare(objects(old, &door()).unwrap(), objects(new, &door()).unwrap(), time)
+    compare(objects(old, &door()).unwrap(), &objects(new, &door()).unwrap(), time)
 }
 
 fn told(old: &str, new: &str, output: Output) -> String {

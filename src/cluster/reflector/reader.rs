@@ -36,6 +36,8 @@ pub struct Settings {
     pub mute: Duration,
     /// How long a watch may take to open.
     pub open_timeout: Duration,
+    /// Read lists as streams where the server can: least memory. Pages cost the server a little less.
+    pub streaming: bool,
     /// How long a streaming list may pause. A server that knows no streaming lists never ends one.
     pub stream_pause: Duration,
     /// Objects a page at most: client-go's number.
@@ -52,6 +54,7 @@ impl Default for Settings {
             silence: Duration::from_secs(180),
             mute: Duration::from_secs(120),
             open_timeout: Duration::from_secs(60),
+            streaming: true,
             stream_pause: Duration::from_secs(30),
             page: 500,
             page_bytes: 4 << 20,
@@ -120,6 +123,7 @@ pub struct Chunk {
 }
 
 /// What became of an object at the door.
+#[allow(clippy::large_enum_variant, reason = "it is taken apart at once, and nearly always is the large one")]
 pub(super) enum Admitted {
     Taken(Document),
     /// In a namespace that the feed leaves out.
@@ -163,9 +167,12 @@ const CHUNK: usize = 100;
 const CHUNK_BYTES: usize = 1 << 20;
 
 impl Walk {
-    /// Whether to ask for the same page again.
+    /// Whether to ask for the same page again. One that could not be read, for its size perhaps, is halved.
     pub(super) fn may_retry(&mut self, error: &Error) -> bool {
         self.failures += 1;
+        if matches!(error, Error::Malformed(_)) && self.limit > 1 {
+            self.limit /= 2;
+        }
         self.failures < PAGE_TRIES
             && matches!(error, Error::Busy { .. } | Error::Server { .. } | Error::Connection(_) | Error::Malformed(_))
     }
@@ -173,7 +180,7 @@ impl Walk {
 
 impl Reader {
     pub(super) fn may_stream(&self) -> bool {
-        self.shared.streams(&self.feed.resource.group)
+        self.settings.streaming && self.shared.streams(&self.feed.resource.group)
     }
 
     /// A new list.

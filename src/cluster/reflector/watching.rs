@@ -48,6 +48,8 @@ pub(super) enum Then {
 pub(super) enum Fault {
     /// It said nothing past its time.
     Silent,
+    /// An object of a streaming list was larger than the limit: the list names not all that there is.
+    TooLarge,
     Source(Error),
 }
 
@@ -96,9 +98,8 @@ impl Watching {
     ) -> Batch {
         let deadline = self.deadline(&reader.settings, listing);
         let mut gather = Gather { listing, ..Gather::default() };
-        let mut frame = match tokio::time::timeout_at(deadline, self.frames.next()).await {
-            Ok(frame) => frame,
-            Err(_) => return gather.finish(status, Then::Failed(Fault::Silent)),
+        let Ok(mut frame) = tokio::time::timeout_at(deadline, self.frames.next()).await else {
+            return gather.finish(status, Then::Failed(Fault::Silent));
         };
         loop {
             let then = match frame {
@@ -165,7 +166,10 @@ impl Gather {
             }
             Frame::TooLarge { bytes } => {
                 self.refused += 1;
-                warn!(feed = %reader.feed, bytes, "a change was skipped: it is larger than the limit");
+                warn!(feed = %reader.feed, bytes, "an event was skipped: it is larger than the limit");
+                if self.listing {
+                    return Some(Then::Failed(Fault::TooLarge));
+                }
             }
             Frame::Error(_) => unreachable!("an ERROR event is a failure before it is taken"),
         }

@@ -270,7 +270,8 @@ async fn a_subscriber_gets_what_there_is_and_then_every_change() {
     let (store, _writing, _) = open(&Place::Temporary);
     let make = Maker::new(&store);
     let mut target = store.feed(config_maps(), vec![], false).await.unwrap();
-    list(&mut target, (0..450).map(|n| make.object(&format!("o{n}"), n, &json!({"n": n.to_string()}))).collect(), 1000).await;
+    list(&mut target, (0..450).map(|n| make.object(&format!("o{n}"), n, &json!({"n": n.to_string()}))).collect(), 1000)
+        .await;
     let mut subscription = store.subscribe(target.id(), 10).await.unwrap();
     target.put(Update::Applied(make.object("o0", 1001, &json!({"n": "x"})))).await.unwrap();
     target.put(Update::Deleted(make.object("o1", 1002, &json!({"n": "1"})))).await.unwrap();
@@ -324,7 +325,12 @@ async fn objects_are_found_by_index_and_by_label_and_a_later_index_is_built_from
     let make = Maker::new(&store);
     let color = || Index::by_pointers("color", &["/data/color"]);
     let mut target = store.feed(config_maps(), vec![color()], false).await.unwrap();
-    list(&mut target, vec![make.object("a", 1, &json!({"color": "red"})), make.object("b", 2, &json!({"color": "red"}))], 5).await;
+    list(
+        &mut target,
+        vec![make.object("a", 1, &json!({"color": "red"})), make.object("b", 2, &json!({"color": "red"}))],
+        5,
+    )
+    .await;
     target.put(Update::Applied(make.object("b", 6, &json!({"color": "blue"})))).await.unwrap();
     settle(&store).await;
     let names = |documents: Vec<Document>| documents.iter().map(|d| d.meta().name.clone()).collect::<Vec<_>>();
@@ -349,7 +355,13 @@ async fn thousands_of_objects_are_read_back_equal_over_dictionaries_and_restarts
     let (store, writing, _) = open(&place);
     let make = Maker::new(&store);
     let mut target = store.feed(config_maps(), vec![], false).await.unwrap();
-    let object = |n: u64| make.object(&format!("o{n}"), n, &json!({"text": format!("{n:x} lorem ipsum {}", n * 7919), "n": n.to_string()}));
+    let object = |n: u64| {
+        make.object(
+            &format!("o{n}"),
+            n,
+            &json!({"text": format!("{n:x} lorem ipsum {}", n * 7919), "n": n.to_string()}),
+        )
+    };
     target.put(Update::ListBegan).await.unwrap();
     for page in 0..15 {
         target.put(Update::Listed((page * 100..page * 100 + 100).map(object).collect())).await.unwrap();
@@ -361,7 +373,8 @@ async fn thousands_of_objects_are_read_back_equal_over_dictionaries_and_restarts
     writing.join();
     let (store, _writing, _) = open(&place);
     let mut reader = store.reader().unwrap();
-    let dictionaries: i64 = reader.connection().query_row("SELECT count(*) FROM dictionaries", [], |row| row.get(0)).unwrap();
+    let dictionaries: i64 =
+        reader.connection().query_row("SELECT count(*) FROM dictionaries", [], |row| row.get(0)).unwrap();
     assert!(dictionaries >= 2, "trained at 100 objects and again at 1000: {dictionaries}");
     let mut count = 0;
     reader
@@ -381,7 +394,8 @@ async fn a_full_disk_drops_nothing_and_heals() {
     let make = Maker::new(&store);
     let mut target = store.feed(config_maps(), vec![], false).await.unwrap();
     list(&mut target, vec![], 5).await;
-    let large: String = (0..200_000u32).map(|n| char::from(b'!' + (n.wrapping_mul(2_654_435_761) >> 25) as u8 % 90)).collect();
+    let large: String =
+        (0..200_000u32).map(|n| char::from(b'!' + (n.wrapping_mul(2_654_435_761) >> 25) as u8 % 90)).collect();
     // SQLite's own limit makes the same error as a full disk. It is lifted at the third attempt at the same batch.
     let attempts = Arc::new(Mutex::new(0));
     let counted = attempts.clone();

@@ -58,7 +58,9 @@ impl From<Update> for Put {
             Update::ListEnded(version) => Self::ListEnded(version),
             Update::Applied(document) => Self::Applied(Arc::new(document)),
             Update::Deleted(document) => Self::Deleted(Arc::new(document)),
-            Update::Unreadable { namespace, name, version, deleted } => Self::Unreadable { namespace, name, version, deleted },
+            Update::Unreadable { namespace, name, version, deleted } => {
+                Self::Unreadable { namespace, name, version, deleted }
+            }
             Update::Bookmark(version) => Self::Bookmark(version),
         }
     }
@@ -243,7 +245,9 @@ impl Writer {
         }
         work.write_cursors()?;
         let batch = work.batch;
+        crate::failpoint::hit("before-commit");
         transaction.commit()?;
+        crate::failpoint::hit("after-commit");
         Ok(batch)
     }
 

@@ -3,6 +3,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::diff::{Change, Op};
 
+#[allow(clippy::needless_pass_by_value)] // `json!` at the call is what reads well
 fn entry(manager: &str, operation: &str, subresource: &str, time: &str, fields: Value) -> Value {
     let mut entry = json!({"manager": manager, "operation": operation, "apiVersion": "apps/v1", "time": time,
         "fieldsType": "FieldsV1", "fieldsV1": fields});

@@ -37,7 +37,7 @@ pub(super) fn crd(update: &Update<'_>, sentence: &mut Sentence) {
             (3, Op::Remove, _) => sentence.say(format!("version {version} removed")),
             (3, ..) => sentence.told[index] = false,
             (_, _, "served") => {
-                sentence.say(format!("version {version} is {} served", if yes { "now" } else { "no longer" }))
+                sentence.say(format!("version {version} is {} served", if yes { "now" } else { "no longer" }));
             }
             (_, _, "storage") if yes => sentence.say(format!("version {version} is now the stored one")),
             (_, _, "storage") => {}

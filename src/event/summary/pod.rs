@@ -92,11 +92,10 @@ fn containers(was: &Value, is: &Value, sentence: &mut Sentence) {
                     sentence.say(if done { format!("{name} completed") } else { format!("{name} ended: {how}") });
                 }
             }
+            // ErrImagePull and ImagePullBackOff alternate for as long as it fails: once is enough.
+            _ if reason.contains("Image") && waited.contains("Image") => {}
             "ErrImagePull" | "ImagePullBackOff" | "InvalidImageName" | "ErrImageNeverPull" => {
-                // The two alternate for as long as it fails: once is enough.
-                if !waited.contains("Image") {
-                    sentence.say(format!("{name} cannot pull {} ({reason})", words::value(&status["image"])));
-                }
+                sentence.say(format!("{name} cannot pull {} ({reason})", words::value(&status["image"])));
             }
             _ if waited != reason => {
                 let why = words::message(&waiting["message"]);

@@ -29,11 +29,12 @@ pub(super) fn tell(update: &Update<'_>, sentence: &mut Sentence) {
         part if part.starts_with("replicas ") => 1,
         _ => 2,
     });
-    if sentence.parts.is_empty() && update.touches(&["status"]) && update.changed("/status") {
-        if let Some(part) = progress(update) {
-            sentence.say(part);
-            sentence.tell(update, &["status"]);
-        }
+    if sentence.parts.is_empty()
+        && update.touches(&["status"])
+        && let Some(part) = progress(update)
+    {
+        sentence.say(part);
+        sentence.tell(update, &["status"]);
     }
 }
 

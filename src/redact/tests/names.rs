@@ -39,7 +39,8 @@ const OTHERS: &[&str] = &[
 
 #[test]
 fn names_of_credentials_are_known() {
-    let missed: Vec<_> = CREDENTIALS.iter().filter(|name| !is_credential(name) || !text::suspicious(name)).collect();
+    let missed: Vec<_> =
+        CREDENTIALS.iter().filter(|name| !is_credential(name) || !literals::suspicious(name)).collect();
     assert!(missed.is_empty(), "{missed:?}");
 }
 

@@ -62,7 +62,7 @@ fn object(spec: &Value, status: &Value) -> String {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(256))]
+    #![proptest_config(ProptestConfig::with_cases(128))]
 
     #[test]
     fn arbitrary_json_passes_once_and_stays(spec in values(), status in values()) {

@@ -69,7 +69,7 @@ fn plain_texts_stay_as_they_are() {
 
 #[test]
 fn long_texts_take_linear_time() {
-    let long = |part: &str| part.repeat((1 << 18) / part.len());
+    let long = |part: &str| part.repeat((1 << 17) / part.len());
     for part in [
         "password: \"",
         "{\"",

@@ -88,6 +88,36 @@ async fn a_streaming_list_that_is_cut_twice_is_paged() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_streaming_list_with_an_object_too_large_is_paged_since_it_names_not_all() {
+    let (script, feed) = (Script::new(), feed());
+    let map = Map::default();
+    map.lock().objects.insert("large".into(), "1".into());
+    let frames = vec![Frame::Added(pod("a", 2)), Frame::TooLarge { bytes: 70 << 20 }, initial_events_end("10")];
+    script.watches(&feed, frames, End::Hang);
+    script.lists(&feed, Ok(page("10", None, [pod("a", 2), pod("large", 3)])));
+    let running = run(script.clone(), feed, &map);
+    until("the paged list", || map.lock().cursor.is_some()).await;
+    assert_eq!(map.log(), ["list", "listed a@2", "list", "listed a@2 large@3", "ended 10"]);
+    assert_eq!(running.now().lists, Lists { ok: 1, failed: 1 });
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_page_that_is_too_large_is_asked_for_in_halves() {
+    let (script, feed) = paged();
+    let too_large = || Err(Error::Malformed("an answer of more than 268435456 bytes".into()));
+    script.lists(&feed, too_large()).lists(&feed, too_large());
+    script.lists(&feed, Ok(page("10", None, [pod("a", 2)])));
+    let map = Map::default();
+    let _running = run(script.clone(), feed, &map);
+    until("the list", || map.lock().cursor.is_some()).await;
+    let limits = script.requests().into_iter().filter_map(|request| match request {
+        Request::List { list, .. } => Some(list.limit),
+        _ => None,
+    });
+    assert_eq!(limits.collect::<Vec<_>>(), [100, 50, 25]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_unfinished_list_implies_no_deletion() {
     let (script, feed) = (Script::new(), feed());
     let map = Map::default();
@@ -216,7 +246,7 @@ async fn an_audit_reads_one_consistent_list_and_starts_over_when_its_token_expir
         .list(|chunk| match chunk {
             None => seen.clear(),
             Some(chunk) => {
-                seen.extend(chunk.documents.iter().map(|d| (d.meta().name.clone(), d.meta().version.clone())))
+                seen.extend(chunk.documents.iter().map(|d| (d.meta().name.clone(), d.meta().version.clone())));
             }
         })
         .await

@@ -43,13 +43,13 @@ async fn root(api: &Api, path: &str) -> Result<Discovered, Error> {
     let body = api.fetch(path, AGGREGATED).await?;
     let answer: Answer = wire::parse(&body, "discovery")?;
     if answer.kind == "APIGroupDiscoveryList" {
-        return Ok(aggregated(answer.items));
+        return Ok(aggregated(answer.items.unwrap_or_default()));
     }
-    let mut groups = answer.groups;
-    if !answer.versions.is_empty() {
+    let mut groups = answer.groups.unwrap_or_default();
+    if let Some(versions) = answer.versions {
         groups.push(Group {
             name: String::new(),
-            versions: answer.versions.into_iter().map(|version| GroupVersion { version }).collect(),
+            versions: versions.into_iter().map(|version| GroupVersion { version }).collect(),
             preferred_version: None,
         });
     }
@@ -57,16 +57,14 @@ async fn root(api: &Api, path: &str) -> Result<Discovered, Error> {
 }
 
 /// Either form of answer: the aggregated one has `items`, the old ones `versions` (of `/api`) or `groups` (of `/apis`).
+/// Go writes an empty list as null.
 #[derive(Deserialize)]
 struct Answer {
     #[serde(default)]
     kind: String,
-    #[serde(default)]
-    items: Vec<Aggregated>,
-    #[serde(default)]
-    versions: Vec<String>,
-    #[serde(default)]
-    groups: Vec<Group>,
+    items: Option<Vec<Aggregated>>,
+    versions: Option<Vec<String>>,
+    groups: Option<Vec<Group>>,
 }
 
 #[derive(Deserialize)]

@@ -1,0 +1,213 @@
+//! A new plan when the configuration changes: the file, the files that secrets are in, or a signal.
+//!
+//! Files are looked at, not listened to: that sees an editor's rename, the symlink swap of a mounted ConfigMap and a
+//! file on a network disk alike. A plan is read, checked and built in full before anyone hears of it.
+
+use std::{
+    io::Read,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use tokio::sync::mpsc;
+use xxhash_rust::xxh3::Xxh3;
+
+use super::{Plan, Problems, Sources, resolve};
+
+/// How often to look.
+pub const INTERVAL: Duration = Duration::from_secs(1);
+
+/// What became of a changed configuration. `Err`: the one before goes on.
+pub type Reloaded = Result<Box<Plan>, Problems>;
+
+/// Looks at the files of a configuration for as long as it is polled.
+#[derive(Debug)]
+pub struct Watcher {
+    sources: Sources,
+    files: Vec<PathBuf>,
+    seen: u64,
+    interval: Duration,
+}
+
+impl Watcher {
+    /// `running` is the plan that was read from these sources.
+    pub fn new(sources: Sources, running: &Plan) -> Self {
+        let files = running.files.clone();
+        let seen = digest(&sources, &files);
+        Self { sources, files, seen, interval: INTERVAL }
+    }
+
+    pub fn every(self, interval: Duration) -> Self {
+        Self { interval, ..self }
+    }
+
+    /// Waits for the next change, or for `now` (SIGHUP), and says what became of it. It may be dropped and called again.
+    ///
+    /// A plan that equals the running one in all its files is answered only when it was asked for.
+    pub async fn next(&mut self, now: &mut mpsc::Receiver<()>) -> Reloaded {
+        loop {
+            let asked = tokio::select! {
+                Some(()) = now.recv() => true,
+                () = tokio::time::sleep(self.interval) => false,
+            };
+            if let Some(reloaded) = self.look(asked).await {
+                return reloaded;
+            }
+        }
+    }
+
+    /// Looks once.
+    async fn look(&mut self, asked: bool) -> Option<Reloaded> {
+        let (sources, files) = (self.sources.clone(), self.files.clone());
+        let seen = self.seen;
+        // Disks and expressions take their time; the runtime has others to serve.
+        let work = tokio::task::spawn_blocking(move || {
+            let found = digest(&sources, &files);
+            (asked || found != seen).then(|| (found, sources.load()))
+        });
+        let (found, loaded) = match work.await {
+            Ok(found) => found?,
+            Err(error) => return Some(Err(Problems::one("", format!("the configuration cannot be read: {error}")))),
+        };
+        self.seen = found;
+        Some(loaded.map(|plan| {
+            if plan.files != self.files {
+                self.files.clone_from(&plan.files);
+                self.seen = digest(&self.sources, &self.files);
+            }
+            Box::new(plan)
+        }))
+    }
+}
+
+/// Changes with the content of any of the files. A file that cannot be read has a digest too.
+fn digest(sources: &Sources, files: &[PathBuf]) -> u64 {
+    let mut hash = Xxh3::new();
+    let config = sources.path.as_deref().map(resolve);
+    for path in config.iter().chain(files) {
+        hash.update(path.as_os_str().as_encoded_bytes());
+        match content(path) {
+            Ok(bytes) => {
+                hash.update(&bytes.len().to_le_bytes());
+                hash.update(&bytes);
+            }
+            Err(error) => hash.update(format!("{:?}", error.kind()).as_bytes()),
+        }
+    }
+    hash.digest()
+}
+
+fn content(path: &Path) -> std::io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    std::fs::File::open(path)?.take(super::MAX_BYTES + 1).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// A message for each SIGHUP.
+pub fn hangups() -> std::io::Result<mpsc::Receiver<()>> {
+    let mut signals = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::hangup())?;
+    let (told, asked) = mpsc::channel(1);
+    tokio::spawn(async move {
+        while signals.recv().await.is_some() {
+            // One that waits already will read what there is now.
+            let _ = told.try_send(());
+            if told.is_closed() {
+                return;
+            }
+        }
+    });
+    Ok(asked)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{fs, os::unix::fs::symlink};
+
+    use super::*;
+    use crate::config::Lookup;
+
+    const QUICK: Duration = Duration::from_millis(5);
+
+    fn sources(path: PathBuf) -> Sources {
+        Sources { path: Some(path), variables: Vec::new(), lookup: Lookup::Now }
+    }
+
+    fn never() -> (mpsc::Sender<()>, mpsc::Receiver<()>) {
+        mpsc::channel(1)
+    }
+
+    async fn next(watcher: &mut Watcher, asked: &mut mpsc::Receiver<()>) -> Reloaded {
+        tokio::time::timeout(Duration::from_secs(10), watcher.next(asked)).await.expect("a change is seen")
+    }
+
+    #[tokio::test]
+    async fn a_changed_file_is_a_new_plan_and_a_wrong_one_an_error_that_does_not_end_the_watch() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("c.toml");
+        fs::write(&path, "cluster = 'a'").unwrap();
+        let sources = sources(path.clone());
+        let (_keep, mut asked) = never();
+        let mut watcher = Watcher::new(sources.clone(), &sources.load().unwrap()).every(QUICK);
+        fs::write(&path, "cluster = 'b'").unwrap();
+        assert_eq!(next(&mut watcher, &mut asked).await.unwrap().cluster.as_deref(), Some("b"));
+        fs::write(&path, "clutser = 'c'").unwrap();
+        let problems = next(&mut watcher, &mut asked).await.unwrap_err().to_string();
+        assert!(problems.contains("did you mean `cluster`?"), "{problems}");
+        fs::remove_file(&path).unwrap();
+        assert!(next(&mut watcher, &mut asked).await.unwrap_err().to_string().contains("cannot be read"));
+        fs::write(&path, "cluster = 'd'").unwrap();
+        assert_eq!(next(&mut watcher, &mut asked).await.unwrap().cluster.as_deref(), Some("d"));
+    }
+
+    /// As the kubelet does it: `c.toml -> ..data/c.toml`, `..data -> ..2026_1`, and `..data` is renamed over.
+    #[tokio::test]
+    async fn the_symlink_swap_of_a_mounted_config_map_is_seen() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        for (version, name) in [("..2026_1", "a"), ("..2026_2", "b")] {
+            fs::create_dir(at(version)).unwrap();
+            fs::write(at(version).join("c.toml"), format!("cluster = '{name}'")).unwrap();
+        }
+        symlink("..2026_1", at("..data")).unwrap();
+        symlink("..data/c.toml", at("c.toml")).unwrap();
+        let sources = sources(at("c.toml"));
+        let running = sources.load().unwrap();
+        let mut watcher = Watcher::new(sources, &running).every(QUICK);
+        symlink("..2026_2", at("..data_tmp")).unwrap();
+        fs::rename(at("..data_tmp"), at("..data")).unwrap();
+        let (_keep, mut asked) = never();
+        assert_eq!(next(&mut watcher, &mut asked).await.unwrap().cluster.as_deref(), Some("b"));
+    }
+
+    #[tokio::test]
+    async fn a_rotated_secret_is_a_change_of_its_sink_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let (path, token) = (folder.path().join("c.toml"), folder.path().join("token"));
+        fs::write(&token, "xoxb-1").unwrap();
+        let text = format!("[sinks.ops]\ntype = 'slack'\nchannel = '#ops'\ntoken = {{ file = {token:?} }}\n");
+        fs::write(&path, text).unwrap();
+        let sources = sources(path);
+        let running = sources.load().unwrap();
+        let mut watcher = Watcher::new(sources, &running).every(QUICK);
+        fs::write(&token, "xoxb-2").unwrap();
+        let (_keep, mut asked) = never();
+        let changes = next(&mut watcher, &mut asked).await.unwrap().changes(&running);
+        assert_eq!(changes.sinks_changed, ["ops"]);
+        assert!(!changes.routes && !changes.watch && changes.needs_restart().is_empty());
+    }
+
+    #[tokio::test]
+    async fn a_request_reads_again_even_if_nothing_changed_and_nothing_else_does() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("c.toml");
+        fs::write(&path, "cluster = 'a'").unwrap();
+        let sources = sources(path);
+        let running = sources.load().unwrap();
+        let mut watcher = Watcher::new(sources, &running).every(QUICK);
+        let (ask, mut asked) = never();
+        let quiet = tokio::time::timeout(Duration::from_millis(100), watcher.next(&mut asked)).await;
+        assert!(quiet.is_err(), "nothing changed");
+        ask.send(()).await.unwrap();
+        assert!(next(&mut watcher, &mut asked).await.unwrap().changes(&running).is_empty());
+    }
+}

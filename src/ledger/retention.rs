@@ -1,0 +1,208 @@
+//! What is forgotten, when, and the space given back. In small steps: each is one short write among the others.
+//!
+//! By age: events, dead letters and deliveries older than `age` go. By size: while the file holds more than `max_bytes`,
+//! the oldest events that nobody waits for go first. Only when there is nothing else, the oldest that are still to be
+//! delivered do; that is counted, logged, and the one way in which kubediff loses an event.
+
+use std::{
+    sync::{Arc, atomic::Ordering::Relaxed},
+    time::Duration,
+};
+
+use rusqlite::{Connection, Transaction};
+use tokio_util::sync::CancellationToken;
+
+use super::{Ended, Lost, Shared, dead, now_ms, worker::millis};
+use crate::cluster::store::{Reader, Store};
+
+/// Rows a step.
+const STEP: i64 = 500;
+/// Pages given back to the file system a step.
+const VACUUM: i64 = 500;
+/// How often the file is looked at, and how often for dead letters that are asked for.
+const EVERY: Duration = Duration::from_secs(60);
+const REVIVE_EVERY: Duration = Duration::from_secs(2);
+
+/// What is kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Keep {
+    /// `state.retention_days`
+    pub age: Duration,
+    /// `state.max_bytes`
+    pub max_bytes: u64,
+}
+
+impl Default for Keep {
+    fn default() -> Self {
+        Self { age: Duration::from_secs(14 * 24 * 3600), max_bytes: 2 << 30 }
+    }
+}
+
+/// What a step removed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Removed {
+    pub events: u64,
+    pub expired: u64,
+    pub no_room: u64,
+    /// There may be more to do.
+    pub more: bool,
+}
+
+pub(super) async fn run(store: Store, shared: Arc<Shared>, keep: Keep, stop: CancellationToken) -> Ended {
+    let mut next = tokio::time::Instant::now() + EVERY;
+    let mut reader = None;
+    loop {
+        tokio::select! {
+            () = stop.cancelled() => return Ended::Drained,
+            () = tokio::time::sleep(REVIVE_EVERY) => {}
+        }
+        if revive(&store, &shared, &mut reader).await.is_err() {
+            return Ended::StoreClosed;
+        }
+        if tokio::time::Instant::now() < next {
+            continue;
+        }
+        next = tokio::time::Instant::now() + EVERY;
+        loop {
+            let removed = match step(&store, &shared, keep).await {
+                Ok(removed) => removed,
+                Err(_) => return Ended::StoreClosed,
+            };
+            if !removed.more || stop.is_cancelled() {
+                break;
+            }
+            // Others write, too.
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+}
+
+/// One step, counted.
+pub(super) async fn step(
+    store: &Store,
+    shared: &Shared,
+    keep: Keep,
+) -> Result<Removed, crate::cluster::reflector::Closed> {
+    let (told, result) = std::sync::mpsc::channel();
+    store
+        .write(Box::new(move |transaction| {
+            let mut removed = remove(transaction, keep, now_ms())?;
+            removed.more |= vacuum(transaction)?;
+            let _ = told.send(removed);
+            Ok(())
+        }))
+        .await?;
+    let removed = result.into_iter().last().unwrap_or_default();
+    shared.counts.forgotten.fetch_add(removed.events, Relaxed);
+    shared.counts.lose(Lost::Expired, removed.expired);
+    shared.counts.lose(Lost::NoRoom, removed.no_room);
+    if removed.no_room > 0 {
+        tracing::error!(
+            events = removed.no_room,
+            "the state file has reached state.max_bytes with events that are still to be delivered: the oldest were \
+             removed undelivered; mend the sink or allow more room"
+        );
+    }
+    if removed.expired > 0 {
+        tracing::warn!(
+            events = removed.expired,
+            "undelivered events and dead letters older than state.retention_days were removed"
+        );
+    }
+    Ok(removed)
+}
+
+async fn revive(
+    store: &Store,
+    shared: &Shared,
+    reader: &mut Option<Reader>,
+) -> Result<(), crate::cluster::reflector::Closed> {
+    if reader.is_none() {
+        *reader = store.reader().ok();
+    }
+    let asked = reader.as_ref().is_some_and(|reader| dead::any_asked_for(reader.connection()).unwrap_or(false));
+    if !asked {
+        return Ok(());
+    }
+    let (told, result) = std::sync::mpsc::channel();
+    store
+        .write(Box::new(move |transaction| {
+            let _ = told.send(dead::revive(transaction)?);
+            Ok(())
+        }))
+        .await?;
+    let sinks = result.into_iter().last().unwrap_or_default();
+    for slot in shared.plan().sinks.values().filter(|slot| sinks.contains(&slot.id)) {
+        slot.wake.rewind();
+    }
+    Ok(())
+}
+
+/// Removes the oldest rows that have to go, at most a step's worth.
+pub fn remove(transaction: &Transaction<'_>, keep: Keep, now: i64) -> Result<Removed, rusqlite::Error> {
+    let cutoff = now.saturating_sub(millis(keep.age));
+    let mut removed = Removed::default();
+    // The oldest by number are the oldest by time; only the first few need to be looked at.
+    let old: Vec<i64> = transaction
+        .prepare_cached("SELECT seq FROM (SELECT seq, time FROM events ORDER BY seq LIMIT ?1) WHERE time < ?2")?
+        .query_map([STEP, cutoff], |row| row.get(0))?
+        .collect::<Result<_, _>>()?;
+    for seq in &old {
+        removed.expired += forget_event(transaction, *seq)?;
+        removed.events += 1;
+    }
+    removed.more = old.len() as i64 >= STEP;
+    if used_bytes(transaction)? <= keep.max_bytes {
+        return Ok(removed);
+    }
+    let idle: Vec<i64> = transaction
+        .prepare_cached(
+            "SELECT seq FROM (SELECT seq FROM events ORDER BY seq LIMIT 20 * ?1) e
+             WHERE NOT EXISTS (SELECT 1 FROM sinks s JOIN deliveries d ON d.sink = s.id AND d.seq = e.seq) LIMIT ?1",
+        )?
+        .query_map([STEP], |row| row.get(0))?
+        .collect::<Result<_, _>>()?;
+    for seq in &idle {
+        removed.expired += forget_event(transaction, *seq)?;
+        removed.events += 1;
+    }
+    if idle.is_empty() {
+        let oldest: Vec<i64> = transaction
+            .prepare_cached("SELECT seq FROM events ORDER BY seq LIMIT ?1")?
+            .query_map([STEP], |row| row.get(0))?
+            .collect::<Result<_, _>>()?;
+        for seq in &oldest {
+            removed.no_room += forget_event(transaction, *seq)?;
+            removed.events += 1;
+        }
+    }
+    removed.more |= removed.events > 0;
+    Ok(removed)
+}
+
+/// Removes an event and whatever was still to be done with it, and says how much that was.
+fn forget_event(transaction: &Transaction<'_>, seq: i64) -> Result<u64, rusqlite::Error> {
+    let deliveries = transaction
+        .prepare_cached("DELETE FROM deliveries WHERE seq = ?1 AND sink IN (SELECT id FROM sinks)")?
+        .execute([seq])?;
+    let dead = transaction
+        .prepare_cached("DELETE FROM dead_letters WHERE seq = ?1 AND sink IN (SELECT id FROM sinks)")?
+        .execute([seq])?;
+    transaction.prepare_cached("DELETE FROM events WHERE seq = ?1")?.execute([seq])?;
+    Ok((deliveries + dead) as u64)
+}
+
+/// Bytes of the file that hold something.
+pub fn used_bytes(connection: &Connection) -> Result<u64, rusqlite::Error> {
+    let pragma = |name: &str| connection.pragma_query_value(None, name, |row| row.get::<_, i64>(0));
+    let pages = pragma("page_count")? - pragma("freelist_count")?;
+    Ok((pages * pragma("page_size")?).unsigned_abs())
+}
+
+/// Gives free pages back, some at a time; `true` when there are many more. A few are left for what comes next.
+fn vacuum(connection: &Connection) -> Result<bool, rusqlite::Error> {
+    let mut statement = connection.prepare(&format!("PRAGMA incremental_vacuum({VACUUM})"))?;
+    let mut rows = statement.query([])?;
+    while rows.next()?.is_some() {}
+    connection.pragma_query_value(None, "freelist_count", |row| Ok(row.get::<_, i64>(0)? > VACUUM / 5))
+}

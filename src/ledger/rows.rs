@@ -1,0 +1,130 @@
+//! Events in their table and out of it again.
+
+use std::{io, sync::Arc};
+
+use rusqlite::{Connection, OptionalExtension, params};
+use xxhash_rust::xxh3::xxh3_64;
+use zstd::zstd_safe::{self, CCtx, DCtx};
+
+use crate::event::Event;
+
+const LEVEL: i32 = 1;
+
+/// Writes events; keeps its buffers.
+pub(super) struct Encoder {
+    context: CCtx<'static>,
+    json: Vec<u8>,
+    frame: Vec<u8>,
+}
+
+impl Encoder {
+    pub(super) fn new() -> Self {
+        Self { context: CCtx::create(), json: Vec::new(), frame: Vec::new() }
+    }
+
+    fn compress(&mut self, value: &impl serde::Serialize) -> Result<Vec<u8>, rusqlite::Error> {
+        self.json.clear();
+        serde_json::to_writer(&mut self.json, value)
+            .map_err(|error| rusqlite::Error::ToSqlConversionFailure(Box::new(error)))?;
+        self.frame.clear();
+        self.frame.reserve(zstd_safe::compress_bound(self.json.len()));
+        self.context
+            .compress(&mut self.frame, &self.json, LEVEL)
+            .map_err(|code| damaged(zstd_safe::get_error_name(code)))?;
+        Ok(self.frame.as_slice().to_vec())
+    }
+
+    /// The new row's number, and how many bytes of JSON the event has.
+    pub(super) fn insert(
+        &mut self,
+        connection: &Connection,
+        event: &Event,
+        inverse: Option<&json_patch::Patch>,
+    ) -> Result<(i64, usize), rusqlite::Error> {
+        let inverse = inverse.map(|inverse| self.compress(inverse)).transpose()?;
+        let frame = self.compress(event)?;
+        let bytes = self.json.len();
+        let r = &event.resource;
+        let owner = event.owner.as_ref();
+        let seq = connection
+            .prepare_cached(
+                "INSERT INTO events (id, time, type, api_group, resource, kind, namespace, name, uid, owner_kind,
+                 owner_namespace, owner_name, classes, managers, summary, event, inverse)
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17)",
+            )?
+            .insert(params![
+                event.id,
+                event.time.as_millisecond(),
+                event.kind.as_str(),
+                r.group,
+                r.resource,
+                r.kind,
+                r.namespace,
+                r.name,
+                r.uid,
+                owner.map_or("", |owner| &owner.kind),
+                owner.map_or("", |owner| &owner.namespace),
+                owner.map_or("", |owner| &owner.name),
+                words(event.classes.iter().map(|class| class.as_str())),
+                words(event.actors.iter().map(|actor| actor.manager.as_str())),
+                event.summary,
+                frame,
+                inverse,
+            ])?;
+        Ok((seq, bytes))
+    }
+}
+
+/// ` spec image `: a word is found by ` word `.
+fn words<'a>(words: impl Iterator<Item = &'a str>) -> String {
+    let mut text = String::from(" ");
+    for word in words {
+        // A manager's name may hold spaces.
+        text.extend(word.chars().map(|c| if c.is_whitespace() { '_' } else { c }));
+        text.push(' ');
+    }
+    text
+}
+
+pub(super) fn insert_delivery(
+    connection: &Connection,
+    sink: i64,
+    seq: i64,
+    object: i64,
+) -> Result<(), rusqlite::Error> {
+    connection
+        .prepare_cached("INSERT INTO deliveries (sink, seq, object) VALUES (?1, ?2, ?3)")?
+        .execute(params![sink, seq, object])?;
+    Ok(())
+}
+
+/// What a sink keeps in order: the object by its name, so that one that is deleted and made again is the same.
+pub(super) fn object_key(event: &Event) -> i64 {
+    let r = &event.resource;
+    xxh3_64(format!("{}\0{}\0{}\0{}", r.group, r.resource, r.namespace, r.name).as_bytes()).cast_signed()
+}
+
+/// Reads an event back, with the bytes of its JSON. `None` when there is no such row.
+pub fn event(connection: &Connection, seq: i64) -> Result<Option<(usize, Arc<Event>)>, rusqlite::Error> {
+    let frame: Option<Vec<u8>> = connection
+        .prepare_cached("SELECT event FROM events WHERE seq = ?1")?
+        .query_row([seq], |row| row.get(0))
+        .optional()?;
+    let Some(frame) = frame else { return Ok(None) };
+    let json = decompress(&frame)?;
+    let event = serde_json::from_slice(&json).map_err(|error| damaged(&error.to_string()))?;
+    Ok(Some((json.len(), Arc::new(event))))
+}
+
+/// The JSON text of a stored frame.
+pub fn decompress(frame: &[u8]) -> Result<Vec<u8>, rusqlite::Error> {
+    let size = zstd_safe::get_frame_content_size(frame).ok().flatten().ok_or_else(|| damaged("no size"))?;
+    let mut text = Vec::with_capacity(usize::try_from(size).map_err(|_| damaged("size"))?);
+    DCtx::create().decompress(&mut text, frame).map_err(|code| damaged(zstd_safe::get_error_name(code)))?;
+    Ok(text)
+}
+
+fn damaged(what: &str) -> rusqlite::Error {
+    let error = io::Error::new(io::ErrorKind::InvalidData, format!("a stored event is damaged: {what}"));
+    rusqlite::Error::FromSqlConversionFailure(0, rusqlite::types::Type::Blob, Box::new(error))
+}

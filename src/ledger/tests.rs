@@ -1,0 +1,452 @@
+//! Delivery with scripted sinks on a real file.
+
+use std::{
+    collections::{BTreeMap, HashMap, VecDeque},
+    path::Path,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicUsize, Ordering::SeqCst},
+    },
+    time::{Duration, Instant},
+};
+
+use futures::future::BoxFuture;
+
+use super::{retention::Keep, *};
+use crate::{
+    cluster::store::{Place, Store, Writing},
+    sink::{Outcome, Pace, Retry, Sink, Target, sample, stdout},
+};
+
+/// Answers as it was told, then `Delivered`; keeps what it took.
+#[derive(Default)]
+struct Script {
+    answers: Mutex<VecDeque<Outcome>>,
+    taken: Mutex<Vec<(String, String)>>,
+    attempts: AtomicUsize,
+    delay: Mutex<Duration>,
+    reject: Mutex<Option<String>>,
+    batch: usize,
+    hang: std::sync::atomic::AtomicBool,
+}
+
+impl Script {
+    fn new(answers: impl IntoIterator<Item = Outcome>) -> Arc<Self> {
+        Arc::new(Self { answers: Mutex::new(answers.into_iter().collect()), batch: 1, ..Self::default() })
+    }
+
+    fn taken(&self) -> Vec<(String, String)> {
+        self.taken.lock().unwrap().clone()
+    }
+
+    /// The versions that came of one object, in order.
+    fn of(&self, name: &str) -> Vec<String> {
+        self.taken().into_iter().filter(|(object, _)| object == name).map(|(_, version)| version).collect()
+    }
+}
+
+impl Sink for Script {
+    fn send<'a>(&'a self, batch: &'a [Arc<Event>]) -> BoxFuture<'a, Outcome> {
+        Box::pin(async move {
+            self.attempts.fetch_add(1, SeqCst);
+            if self.hang.load(SeqCst) {
+                std::future::pending::<()>().await;
+            }
+            let delay = *self.delay.lock().unwrap();
+            if !delay.is_zero() {
+                tokio::time::sleep(delay).await;
+            }
+            let rejected = self.reject.lock().unwrap().clone();
+            if rejected.is_some_and(|name| batch.iter().any(|event| event.resource.name == name)) {
+                return Outcome::reject("it does not like the name");
+            }
+            let outcome = self.answers.lock().unwrap().pop_front().unwrap_or(Outcome::Delivered);
+            if outcome == Outcome::Delivered {
+                let took = batch.iter().map(|e| (e.resource.name.clone(), e.resource.resource_version.clone()));
+                self.taken.lock().unwrap().extend(took);
+            }
+            outcome
+        })
+    }
+
+    fn pace(&self) -> Pace {
+        Pace { batch: self.batch.max(1), in_flight: 4, patient: false }
+    }
+}
+
+fn settings(name: &str, retry: Retry) -> sink::Settings {
+    sink::Settings { name: name.into(), target: Target::Stdout(stdout::Settings::default()), retry }
+}
+
+fn quick() -> Retry {
+    Retry {
+        timeout: Duration::from_millis(300),
+        min: Duration::from_millis(5),
+        max: Duration::from_millis(40),
+        budget: Duration::from_secs(60),
+    }
+}
+
+fn event(name: &str, version: usize) -> Arc<Event> {
+    let mut event = sample::event_now();
+    event.resource.name = name.to_owned();
+    event.resource.resource_version = version.to_string();
+    event.owner = None;
+    Arc::new(event)
+}
+
+struct Rig {
+    ledger: Ledger,
+    store: Store,
+    writing: Writing,
+    delivery: Option<Delivery>,
+}
+
+impl Rig {
+    async fn open(path: &Path, sinks: Vec<(&str, Retry, Arc<Script>)>) -> Self {
+        let (ledger, recorder) = Ledger::new(sample::event().cluster);
+        let (store, writing) = Store::open(&Place::File(path.to_owned()), Some(Box::new(recorder))).unwrap();
+        let sinks =
+            sinks.into_iter().map(|(name, retry, script)| (settings(name, retry), Built::Sink(script))).collect();
+        let delivery = ledger.start(store.clone(), Keep::default(), sinks).await.unwrap();
+        Self { ledger, store, writing, delivery: Some(delivery) }
+    }
+
+    async fn append(&self, events: impl IntoIterator<Item = Arc<Event>>) {
+        let all: Vec<_> = events.into_iter().map(|event| self.ledger.append(&self.store, event)).collect();
+        for result in futures::future::join_all(all).await {
+            result.unwrap();
+        }
+    }
+
+    fn count(&self, sql: &str) -> i64 {
+        self.store.reader().unwrap().connection().query_row(sql, [], |row| row.get(0)).unwrap()
+    }
+
+    fn waiting(&self) -> i64 {
+        self.count("SELECT count(*) FROM deliveries")
+    }
+
+    async fn close(mut self) -> Vec<Arc<str>> {
+        let late = match self.delivery.take() {
+            Some(delivery) => delivery.drain(Duration::from_secs(5)).await,
+            None => Vec::new(),
+        };
+        drop((self.ledger, self.store));
+        tokio::task::spawn_blocking(move || self.writing.join()).await.unwrap();
+        late
+    }
+}
+
+async fn until(what: &str, mut holds: impl FnMut() -> bool) {
+    let began = Instant::now();
+    while !holds() {
+        assert!(began.elapsed() < Duration::from_secs(20), "not in time: {what}");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+fn folder() -> tempfile::TempDir {
+    tempfile::tempdir().unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_event_arrives_in_order_per_object_while_the_sink_fails_now_and_then() {
+    let folder = folder();
+    let answers = (0..300).map(|n| match n % 5 {
+        0 => Outcome::retry("busy"),
+        1 if n % 15 == 1 => Outcome::Retry { after: Some(Duration::from_millis(10)), reason: "slower".into() },
+        _ => Outcome::Delivered,
+    });
+    let script = Script::new(answers);
+    let rig = Rig::open(&folder.path().join("k.db"), vec![("a", quick(), script.clone())]).await;
+    rig.append((0..400).map(|n| event(&format!("web-{}", n % 7), n))).await;
+    until("all 400", || script.taken().len() >= 400).await;
+    until("the list is empty", || rig.waiting() == 0).await;
+    let mut of: BTreeMap<String, Vec<usize>> = BTreeMap::new();
+    for (name, version) in script.taken() {
+        of.entry(name).or_default().push(version.parse().unwrap());
+    }
+    assert_eq!(of.len(), 7);
+    for (name, versions) in &of {
+        assert!(versions.is_sorted(), "{name}: {versions:?}");
+    }
+    assert_eq!(script.taken().len(), 400, "none twice when nothing was cut off");
+    assert_eq!(rig.close().await, Vec::<Arc<str>>::new());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_sink_that_hangs_or_is_dead_delays_no_other() {
+    let folder = folder();
+    let (dead, hanging, good) =
+        (Script::new((0..100_000).map(|_| Outcome::retry("down"))), Script::new([]), Script::new([]));
+    hanging.hang.store(true, SeqCst);
+    let sinks =
+        vec![("dead", quick(), dead.clone()), ("hanging", quick(), hanging.clone()), ("good", quick(), good.clone())];
+    let rig = Rig::open(&folder.path().join("k.db"), sinks).await;
+    let began = Instant::now();
+    rig.append((0..200).map(|n| event(&format!("web-{n}"), n))).await;
+    until("all 200 at the good one", || good.taken().len() == 200).await;
+    assert!(began.elapsed() < Duration::from_secs(5));
+    until("a deadline at the hanging one", || hanging.attempts.load(SeqCst) > 4).await;
+    assert!(dead.taken().is_empty() && hanging.taken().is_empty());
+    assert!(dead.attempts.load(SeqCst) < 500, "a sink that is down is not hammered");
+    hanging.hang.store(false, SeqCst);
+    until("the hanging one catches up", || hanging.taken().len() == 200).await;
+    let counts: HashMap<_, _> = rig.ledger.counts().sinks().into_iter().collect();
+    assert_eq!(counts["dead"].health().failing.as_deref(), Some("down"));
+    assert_eq!(counts["good"].health().failing, None);
+    rig.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_rejected_event_is_a_dead_letter_with_its_reason_and_is_sent_again_on_request() {
+    let folder = folder();
+    let script = Arc::new(Script { batch: 10, ..Script::default() });
+    *script.reject.lock().unwrap() = Some("poison".into());
+    let rig = Rig::open(&folder.path().join("k.db"), vec![("a", quick(), script.clone())]).await;
+    rig.append((0..20).map(|n| event(if n == 7 { "poison" } else { "web" }, n))).await;
+    until("the others", || script.taken().len() >= 19).await;
+    until("a dead letter", || rig.count("SELECT count(*) FROM dead_letters") == 1).await;
+    let versions: Vec<usize> = script.of("web").iter().map(|v| v.parse().unwrap()).collect();
+    assert!(versions.is_sorted(), "{versions:?}");
+    let letters = dead::list(rig.store.reader().unwrap().connection(), None, None, 10).unwrap();
+    assert_eq!(letters.len(), 1);
+    assert_eq!((letters[0].sink.as_str(), letters[0].reason.as_str()), ("a", "it does not like the name"));
+    assert!(letters[0].about.contains("shop/poison"), "{:?}", letters[0]);
+    *script.reject.lock().unwrap() = None;
+    // As another process does it.
+    let other = rusqlite::Connection::open(rig.store.path()).unwrap();
+    assert_eq!(dead::retry(&other, Some(letters[0].id), None).unwrap(), 1);
+    until("the poison", || !script.of("poison").is_empty()).await;
+    until("no dead letter", || rig.count("SELECT count(*) FROM dead_letters") == 0).await;
+    rig.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_not_delivered_within_its_budget_is_a_dead_letter() {
+    let folder = folder();
+    let script = Script::new((0..100_000).map(|_| Outcome::retry("down")));
+    let retry = Retry { budget: Duration::from_millis(200), ..quick() };
+    let rig = Rig::open(&folder.path().join("k.db"), vec![("a", retry, script.clone())]).await;
+    rig.append([event("web", 1), event("web", 2), event("db", 1)]).await;
+    until("three dead letters", || rig.count("SELECT count(*) FROM dead_letters") == 3).await;
+    assert_eq!(rig.waiting(), 0);
+    let letters = dead::list(rig.store.reader().unwrap().connection(), Some("a"), None, 10).unwrap();
+    assert!(letters.iter().all(|letter| letter.reason.contains("down")), "{letters:?}");
+    rig.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_restart_goes_on_where_it_stopped_and_a_new_sink_begins_with_new_events() {
+    let folder = folder();
+    let path = folder.path().join("k.db");
+    let down = Script::new((0..100_000).map(|_| Outcome::retry("down")));
+    let slow = Retry { min: Duration::from_millis(500), ..quick() };
+    let rig = Rig::open(&path, vec![("a", slow, down.clone())]).await;
+    rig.append((0..50).map(|n| event(&format!("web-{}", n % 3), n))).await;
+    until("it was tried", || down.attempts.load(SeqCst) > 0).await;
+    rig.close().await;
+    assert!(down.taken().is_empty());
+    let (up, new) = (Script::new([]), Script::new([]));
+    let rig = Rig::open(&path, vec![("a", quick(), up.clone()), ("b", quick(), new.clone())]).await;
+    rig.append([event("late", 99)]).await;
+    until("all at the old sink", || up.taken().len() == 51).await;
+    until("the new one", || new.taken().len() == 1).await;
+    for name in ["web-0", "web-1", "web-2"] {
+        let versions: Vec<usize> = up.of(name).iter().map(|v| v.parse().unwrap()).collect();
+        assert!(versions.is_sorted() && versions.len() >= 16, "{name}: {versions:?}");
+    }
+    assert_eq!(new.taken(), [("late".to_owned(), "99".to_owned())]);
+    rig.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn draining_sends_what_can_be_sent_and_names_who_was_late() {
+    let folder = folder();
+    let (good, hanging) = (Script::new([]), Script::new([]));
+    *good.delay.lock().unwrap() = Duration::from_millis(20);
+    hanging.hang.store(true, SeqCst);
+    let patient = Retry { timeout: Duration::from_secs(3600), ..quick() };
+    let mut rig =
+        Rig::open(&folder.path().join("k.db"), vec![("good", quick(), good.clone()), ("hanging", patient, hanging)])
+            .await;
+    rig.append((0..40).map(|n| event(&format!("web-{n}"), n))).await;
+    let began = Instant::now();
+    let late = rig.delivery.take().unwrap().drain(Duration::from_secs(5)).await;
+    assert_eq!(late, ["hanging".into()]);
+    assert!(began.elapsed() < Duration::from_secs(10));
+    assert_eq!(good.taken().len(), 40);
+    assert_eq!(rig.count("SELECT count(*) FROM deliveries d JOIN sinks s ON s.id = d.sink WHERE s.name = 'good'"), 0);
+    assert_eq!(rig.waiting(), 40, "what hangs is kept");
+    rig.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_sink_that_is_disabled_gets_nothing_more_and_loses_nothing() {
+    let folder = folder();
+    let script = Script::new([Outcome::Disabled { reason: "410".into() }]);
+    let rig = Rig::open(&folder.path().join("k.db"), vec![("a", quick(), script.clone())]).await;
+    rig.append([event("web", 1)]).await;
+    until("it is disabled", || rig.ledger.counts().sinks()[0].1.health().disabled).await;
+    rig.append([event("web", 2), event("db", 3)]).await;
+    tokio::time::sleep(Duration::from_millis(150)).await;
+    assert_eq!(script.attempts.load(SeqCst), 1);
+    assert_eq!(rig.waiting(), 3);
+    rig.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_closed_pipe_ends_the_worker_cleanly() {
+    let folder = folder();
+    let script = Script::new([Outcome::Closed]);
+    let mut rig = Rig::open(&folder.path().join("k.db"), vec![("log", quick(), script)]).await;
+    rig.append([event("web", 1)]).await;
+    let ended = rig.delivery.as_mut().unwrap().next_end().await;
+    assert_eq!(ended, Some(("log".into(), Ended::Closed)));
+    rig.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_full_disk_holds_everything_up_loses_nothing_and_heals_by_itself() {
+    let folder = folder();
+    let script = Script::new([]);
+    let rig = Rig::open(&folder.path().join("k.db"), vec![("a", quick(), script.clone())]).await;
+    rig.append([event("web", 0)]).await;
+    // The file may have no more pages for three attempts: SQLite answers as it does on a full disk.
+    let mut attempts = 0;
+    let full: crate::cluster::store::Write = Box::new(move |tx| {
+        attempts += 1;
+        let pages: i64 = if attempts <= 3 { 1 } else { 1 << 30 };
+        tx.pragma_update_and_check(None, "max_page_count", pages, |_| Ok(()))?;
+        tx.execute("INSERT INTO meta (key, value) VALUES ('filler', randomblob(1000000))", []).map(drop)
+    });
+    let store = rig.store.clone();
+    let filled = tokio::spawn(async move { store.write(full).await });
+    let health = rig.store.health();
+    until("the writer says so", || health.borrow().failing.as_ref().is_some_and(|why| why.contains("full"))).await;
+    assert!(rig.count("SELECT count(*) FROM events") >= 1, "reading goes on");
+    rig.append((1..100).map(|n| event("web", n))).await;
+    filled.await.unwrap().unwrap();
+    assert_eq!(health.borrow().failing, None);
+    assert!(rig.ledger.counts().rolled_back.load(SeqCst) >= 3);
+    until("all of it", || script.taken().len() == 100).await;
+    let versions: Vec<usize> = script.of("web").iter().map(|v| v.parse().unwrap()).collect();
+    assert!(versions.is_sorted());
+    rig.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn retention_removes_the_oldest_by_age_and_by_size_and_gives_the_space_back() {
+    let folder = folder();
+    let path = folder.path().join("k.db");
+    let down = Script::new((0..100_000).map(|_| Outcome::retry("down")));
+    let rig = Rig::open(&path, vec![("down", Retry { min: Duration::from_secs(60), ..quick() }, down)]).await;
+    let mut old = (*event("old", 1)).clone();
+    old.time = jiff::Timestamp::now() - Duration::from_secs(20 * 24 * 3600);
+    rig.append([Arc::new(old)]).await;
+    rig.append((0..1500).map(|n| {
+        let mut event = (*event(&format!("web-{n}"), n)).clone();
+        event.summary = (0..1000).map(|_| char::from(rand::random_range(b'a'..=b'z'))).collect();
+        Arc::new(event)
+    }))
+    .await;
+    let keep = Keep { age: Duration::from_secs(14 * 24 * 3600), max_bytes: 1 << 40 };
+    let removed = retention_step(&rig, keep).await;
+    assert_eq!((removed.events, removed.expired, removed.no_room), (1, 1, 0), "by age");
+    let before = rig.used();
+    rig.store.write(Box::new(|tx| tx.execute("DELETE FROM deliveries WHERE seq % 2 = 0", []).map(drop))).await.unwrap();
+    let keep = Keep { max_bytes: before / 2, ..keep };
+    let removed = retention_step(&rig, keep).await;
+    assert_eq!((removed.events, removed.no_room), (500, 0), "those that nobody waits for go first");
+    let mut lost = 0;
+    while rig.used() > keep.max_bytes {
+        lost += retention_step(&rig, keep).await.no_room;
+    }
+    assert!(lost > 0, "at last undelivered ones, and they are counted");
+    assert!(rig.used() <= before / 2);
+    while retention_step(&rig, keep).await.more {}
+    assert!(rig.count("PRAGMA freelist_count") <= 100, "the space is given back");
+    rig.close().await;
+}
+
+impl Rig {
+    fn used(&self) -> u64 {
+        retention::used_bytes(self.store.reader().unwrap().connection()).unwrap()
+    }
+}
+
+async fn retention_step(rig: &Rig, keep: Keep) -> retention::Removed {
+    retention::step(&rig.store, &rig.ledger.shared, keep).await.unwrap()
+}
+
+/// The whole way: objects into the store, events out of a sink, with their patches.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn changes_of_stored_objects_become_events_whose_patches_chain() {
+    use crate::{
+        cluster::{
+            Feed, Resource, Scope, Version,
+            reflector::{Target as _, Update},
+        },
+        redact::{self, Door},
+    };
+    let folder = folder();
+    let script = Arc::new(Keeper::default());
+    let (ledger, recorder) = Ledger::new(sample::event().cluster);
+    let (store, _writing) = Store::open(&Place::File(folder.path().join("k.db")), Some(Box::new(recorder))).unwrap();
+    let sinks = vec![(settings("a", quick()), Built::Sink(script.clone()))];
+    let delivery = ledger.start(store.clone(), Keep::default(), sinks).await.unwrap();
+    let resource = Arc::new(Resource::core("v1", "configmaps", "ConfigMap"));
+    let door = Door::new(&redact::Settings::default(), &store.redaction_key()).unwrap();
+    let object = |version: u64, data: serde_json::Value| {
+        let raw = serde_json::json!({"metadata": {"name": "web", "namespace": "shop", "uid": "u1",
+            "resourceVersion": version.to_string(), "generation": version}, "data": data});
+        door.admit(&resource, raw.to_string().as_bytes()).unwrap()
+    };
+    let mut feed = store.feed(Feed::new(resource.clone(), Scope::All), vec![], true).await.unwrap();
+    feed.put(Update::ListBegan).await.unwrap();
+    feed.put(Update::ListEnded(Version::from("1"))).await.unwrap();
+    feed.put(Update::Applied(object(2, serde_json::json!({"a": "1"})))).await.unwrap();
+    feed.put(Update::Applied(object(3, serde_json::json!({"a": "2", "b": "x"})))).await.unwrap();
+    // Nothing that counts has changed.
+    feed.put(Update::Applied(object(4, serde_json::json!({"a": "2", "b": "x"})))).await.unwrap();
+    feed.put(Update::Applied(object(5, serde_json::json!({"b": "y"})))).await.unwrap();
+    feed.put(Update::Deleted(object(6, serde_json::json!({"b": "y"})))).await.unwrap();
+    until("four events", || script.0.lock().unwrap().len() == 4).await;
+    let events = script.0.lock().unwrap().clone();
+    let kinds: Vec<&str> = events.iter().map(|event| event.kind.as_str()).collect();
+    assert_eq!(kinds, ["created", "updated", "updated", "deleted"]);
+    assert_eq!(ledger.counts().suppressed.load(SeqCst), 1);
+    let mut document = events[0].object.clone().unwrap();
+    for event in &events[1..3] {
+        json_patch::patch(&mut document, event.patch.as_ref().unwrap()).unwrap();
+    }
+    assert_eq!(Some(&document), events[3].object.as_ref(), "patches lead from the created to the deleted document");
+    let inverse: Vec<u8> = store
+        .reader()
+        .unwrap()
+        .connection()
+        .query_row("SELECT inverse FROM events WHERE seq = 2", [], |row| row.get(0))
+        .unwrap();
+    let inverse: json_patch::Patch = serde_json::from_slice(&rows::decompress(&inverse).unwrap()).unwrap();
+    let mut back = events[0].object.clone().unwrap();
+    json_patch::patch(&mut back, events[1].patch.as_ref().unwrap()).unwrap();
+    json_patch::patch(&mut back, &inverse).unwrap();
+    assert_eq!(Some(&back), events[0].object.as_ref(), "the inverse leads back");
+    assert!(delivery.drain(Duration::from_secs(5)).await.is_empty());
+}
+
+/// Takes everything and keeps it.
+#[derive(Default)]
+struct Keeper(Mutex<Vec<Arc<Event>>>);
+
+impl Sink for Keeper {
+    fn send<'a>(&'a self, batch: &'a [Arc<Event>]) -> BoxFuture<'a, Outcome> {
+        self.0.lock().unwrap().extend(batch.iter().cloned());
+        Box::pin(async { Outcome::Delivered })
+    }
+
+    fn pace(&self) -> Pace {
+        Pace { batch: 10, in_flight: 1, patient: false }
+    }
+}

@@ -1,0 +1,197 @@
+//! Messages that a person wants to read, by an incoming webhook or a bot token.
+
+mod answer;
+mod blocks;
+#[cfg(test)]
+mod tests;
+
+use std::time::Duration;
+
+use futures::future::BoxFuture;
+use http::header::AUTHORIZATION;
+use reqwest::{Client, Response, Url};
+use serde_json::{Value, json};
+
+use super::{BuildError, Chat, Failed, Habits, Outcome, Place, Secret, http as wire, rollup::Card};
+
+/// `[sinks.NAME] type = "slack"`
+#[derive(Clone, Debug, PartialEq)]
+pub struct Settings {
+    pub access: Access,
+    /// Where the page is reached by those who read the message; no link without it. `page_url`
+    pub page_url: Option<String>,
+    /// How long a message waits for more changes of the same root owner. `group_wait_secs`
+    pub group_wait: Duration,
+    /// How long changes of the same root owner go into the same message, its thread with a bot token. `group_max_secs`
+    pub group_max: Duration,
+    /// PEM certificates that are trusted besides the system's.
+    pub ca: Option<String>,
+    pub proxy: Option<Secret>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub enum Access {
+    /// `webhook_url`: messages can be posted and not changed.
+    Webhook { url: Secret },
+    /// `token` and `channel`: one message per root owner and window, edited in place, its parts in the thread.
+    Bot { token: Secret, channel: String, api_url: String },
+}
+
+/// Slack's own API; `api_url` names another one for tests and proxies.
+pub const API_URL: &str = "https://slack.com/api/";
+pub const GROUP_WAIT: Duration = Duration::from_secs(10);
+pub const GROUP_MAX: Duration = Duration::from_secs(300);
+
+/// "Posting is about one message a second a channel, short bursts allowed."
+const INTERVAL: Duration = Duration::from_secs(1);
+const BURST: u32 = 3;
+
+impl Settings {
+    pub fn new(access: Access) -> Self {
+        Self { access, page_url: None, group_wait: GROUP_WAIT, group_max: GROUP_MAX, ca: None, proxy: None }
+    }
+}
+
+pub struct Slack {
+    client: Client,
+    to: To,
+    page_url: Option<String>,
+    habits: Habits,
+}
+
+enum To {
+    Webhook(Url),
+    Bot { authorization: http::HeaderValue, channel: String, post: Url, update: Url },
+}
+
+impl Slack {
+    pub fn new(settings: &Settings) -> Result<Self, BuildError> {
+        let client = wire::client(&wire::Connect {
+            ca: settings.ca.as_deref(),
+            certificate: None,
+            proxy: settings.proxy.as_ref(),
+        })?;
+        let to = match &settings.access {
+            Access::Webhook { url } => To::Webhook(wire::url(url)?),
+            Access::Bot { token, channel, api_url } => {
+                let base = wire::url(&Secret::new(format!("{}/", api_url.trim_end_matches('/'))))?;
+                let method = |name: &str| base.join(name).map_err(|why| BuildError::Url(why.to_string()));
+                let mut authorization = http::HeaderValue::from_str(&format!("Bearer {}", token.expose().trim()))
+                    .map_err(|_| BuildError::Header("token: it holds characters that no header may".into()))?;
+                authorization.set_sensitive(true);
+                let (post, update) = (method("chat.postMessage")?, method("chat.update")?);
+                To::Bot { authorization, channel: channel.clone(), post, update }
+            }
+        };
+        let habits = Habits {
+            edits: matches!(to, To::Bot { .. }),
+            wait: settings.group_wait,
+            max: settings.group_max,
+            interval: INTERVAL,
+            burst: BURST,
+        };
+        Ok(Self { client, to, page_url: settings.page_url.clone(), habits })
+    }
+
+    async fn call(&self, url: &Url, mut message: Value) -> Result<Value, Failed> {
+        let answered = self.send(url, &message).await;
+        match answered {
+            // Better plain than not at all.
+            Err(Failed::Outcome(Outcome::Reject { reason })) if reason.contains("blocks") => {
+                tracing::warn!(reason, "Slack does not take the blocks of a message; sending its text alone");
+                if let Some(message) = message.as_object_mut() {
+                    message.remove("attachments");
+                }
+                self.send(url, &message).await
+            }
+            other => other,
+        }
+    }
+
+    async fn send(&self, url: &Url, message: &Value) -> Result<Value, Failed> {
+        let mut request = self.client.post(url.clone()).json(message);
+        if let To::Bot { authorization, .. } = &self.to {
+            request = request.header(AUTHORIZATION, authorization.clone());
+        }
+        let response = request.send().await.map_err(|error| wire::failure(error, url))?;
+        match self.to {
+            To::Webhook(_) => webhook_answer(response, url).await,
+            To::Bot { .. } => api_answer(response, url).await,
+        }
+    }
+}
+
+impl Chat for Slack {
+    fn post<'a>(&'a self, card: &'a Card, thread: Option<&'a Place>) -> BoxFuture<'a, Result<Option<Place>, Failed>> {
+        Box::pin(async move {
+            let mut message = blocks::message(card, self.page_url.as_deref());
+            match &self.to {
+                To::Webhook(url) => self.call(url, message).await.map(|_| None),
+                To::Bot { channel, post, .. } => {
+                    message["channel"] = thread.map_or(channel, |place| &place.channel).as_str().into();
+                    if let Some(place) = thread {
+                        message["thread_ts"] = place.ts.as_str().into();
+                    }
+                    let answer = self.call(post, message).await?;
+                    let text = |key: &str| answer[key].as_str().map(str::to_owned);
+                    Ok(text("channel").zip(text("ts")).map(|(channel, ts)| Place { channel, ts }))
+                }
+            }
+        })
+    }
+
+    fn update<'a>(&'a self, place: &'a Place, card: &'a Card) -> BoxFuture<'a, Result<(), Failed>> {
+        Box::pin(async move {
+            let To::Bot { update, .. } = &self.to else { return Err(Failed::Gone) };
+            let mut message = blocks::message(card, self.page_url.as_deref());
+            message["channel"] = place.channel.as_str().into();
+            message["ts"] = place.ts.as_str().into();
+            self.call(update, message).await.map(drop)
+        })
+    }
+
+    fn habits(&self) -> Habits {
+        self.habits
+    }
+}
+
+/// HTTP 200 with `ok: false` is a failure.
+async fn api_answer(response: Response, url: &Url) -> Result<Value, Failed> {
+    let after = wire::retry_after(response.headers(), jiff::Timestamp::now());
+    let status = response.status();
+    if !status.is_success() && status.as_u16() != 429 {
+        return Err(wire::outcome(response, url).await.into());
+    }
+    let text = wire::text(response, 256 * 1024).await;
+    let Ok(answer) = serde_json::from_str::<Value>(&text) else {
+        let reason = format!("{status}: Slack's answer is not JSON; is api_url right?");
+        return Err(Outcome::Retry { after, reason }.into());
+    };
+    if answer["ok"] == json!(true) {
+        return Ok(answer);
+    }
+    let error = answer["error"].as_str().unwrap_or("no reason given");
+    let details: Vec<&str> =
+        answer["response_metadata"]["messages"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+    Err(answer::meaning(error, &details.join("; "), after))
+}
+
+/// An incoming webhook answers `ok`, or a status with a word.
+async fn webhook_answer(response: Response, url: &Url) -> Result<Value, Failed> {
+    let status = response.status();
+    if status.is_success() {
+        return Ok(Value::Null);
+    }
+    let after = wire::retry_after(response.headers(), jiff::Timestamp::now());
+    if status.is_server_error() || status.is_redirection() {
+        return Err(wire::outcome(response, url).await.into());
+    }
+    let word = wire::text(response, 200).await;
+    match word.trim() {
+        word if !word.is_empty() && word.chars().all(|c| c.is_ascii_lowercase() || c == '_') => {
+            Err(answer::meaning(word, "", after))
+        }
+        _ if status.as_u16() == 429 => Err(answer::meaning("rate_limited", "", after)),
+        _ => Err(Outcome::Retry { after, reason: format!("{status}: Slack does not take the message") }.into()),
+    }
+}

@@ -1,0 +1,138 @@
+//! Bodies and headers by template, and the ready ones for services that people use.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use http::{HeaderMap, HeaderName, HeaderValue, header::CONTENT_TYPE};
+use minijinja::{Environment, Error, ErrorKind, UndefinedBehavior, Value, context, value::Serde};
+
+use super::{
+    super::{BuildError, describe, format, sample},
+    Content, Template,
+};
+use crate::event::Event;
+
+/// The names of the ready templates, as in `template = "teams"`, with their texts.
+pub const READY: &[(&str, &str)] = &[
+    ("teams", include_str!("../../../templates/teams.json.jinja")),
+    ("discord", include_str!("../../../templates/discord.json.jinja")),
+    ("mattermost", include_str!("../../../templates/mattermost.json.jinja")),
+    ("pagerduty", include_str!("../../../templates/pagerduty.json.jinja")),
+    ("google-chat", include_str!("../../../templates/google-chat.json.jinja")),
+];
+
+/// The ready template for a service.
+pub fn ready(name: &str) -> Option<Template> {
+    let (_, body) = READY.iter().find(|(known, _)| *known == name)?;
+    Some(Template { body: (*body).to_owned(), ..Template::default() })
+}
+
+/// A template that compiles, and renders the sample.
+pub(super) struct Compiled {
+    environment: Environment<'static>,
+    headers: Vec<(HeaderName, String)>,
+    vars: BTreeMap<String, String>,
+    page_url: Option<String>,
+    is_json: bool,
+}
+
+const BODY: &str = "body";
+
+impl Compiled {
+    pub(super) fn new(template: &Template, page_url: Option<&str>) -> Result<Self, BuildError> {
+        let wrong = |part: &str, why: Error| BuildError::Template(format!("{part}: {}", chain(&why)));
+        let mut environment = Environment::new();
+        environment.set_undefined_behavior(UndefinedBehavior::SemiStrict);
+        environment.set_auto_escape_callback(|_| minijinja::AutoEscape::None);
+        environment.add_filter("cut", |text: String, chars: usize| describe::cut(&text, chars));
+        environment.add_filter("markdown", |text: String| markdown(&text));
+        environment.add_template_owned(BODY, template.body.clone()).map_err(|why| wrong("body", why))?;
+        let mut headers = Vec::new();
+        let mut is_json = true;
+        for (name, text) in &template.headers {
+            let header =
+                HeaderName::from_bytes(name.as_bytes()).map_err(|why| BuildError::Header(format!("{name}: {why}")))?;
+            if header == CONTENT_TYPE {
+                is_json = text.contains("json");
+            }
+            let key = format!("header {name}");
+            environment.add_template_owned(key.clone(), text.clone()).map_err(|why| wrong(&key, why))?;
+            headers.push((header, key));
+        }
+        let vars = template.vars.iter().map(|(name, value)| (name.clone(), value.expose().to_owned())).collect();
+        let compiled = Self { environment, headers, vars, page_url: page_url.map(str::to_owned), is_json };
+        compiled.render(&[Arc::new(sample::event())]).map_err(BuildError::Template)?;
+        Ok(compiled)
+    }
+
+    pub(super) fn render(&self, batch: &[Arc<Event>]) -> Result<Content, String> {
+        let Some(event) = batch.first() else { return Err("nothing to send".into()) };
+        let events: Vec<&Event> = batch.iter().map(|event| &**event).collect();
+        let colour = describe::colour(event);
+        let context = context! {
+            event => Value::from(Serde(&**event)),
+            events => Value::from(Serde(&events)),
+            title => describe::title(event),
+            what => describe::what(event),
+            who => describe::who(event),
+            object => format::object_name(event),
+            diff => describe::diff(event, 20, 160),
+            colour,
+            colour_number => u32::from_str_radix(colour.trim_start_matches('#'), 16).unwrap_or_default(),
+            link => self.page_url.as_deref().map(|page| super::super::link(page, event)),
+            vars => Value::from(Serde(&self.vars)),
+        };
+        let render = |name: &str| {
+            let template = self.environment.get_template(name).map_err(|why| chain(&why))?;
+            template.render(&context).map_err(|why| self.scrub(&chain(&why)))
+        };
+        let body = render(BODY)?;
+        if self.is_json {
+            serde_json::from_str::<serde::de::IgnoredAny>(&body).map_err(|why| {
+                format!("the template's result is not JSON: {why}; use the tojson filter on every value")
+            })?;
+        }
+        let mut headers = HeaderMap::from_iter([(CONTENT_TYPE, HeaderValue::from_static("application/json"))]);
+        for (header, name) in &self.headers {
+            let value = HeaderValue::from_str(render(name)?.trim())
+                .map_err(|_| format!("{name}: the result holds characters that no header may"))?;
+            headers.insert(header.clone(), value);
+        }
+        Ok(Content { body: body.into_bytes(), headers })
+    }
+
+    /// Takes variables, which may be keys, out of an error's text.
+    fn scrub(&self, text: &str) -> String {
+        self.vars
+            .values()
+            .filter(|value| value.len() >= 4)
+            .fold(text.to_owned(), |text, value| text.replace(value.as_str(), "<secret>"))
+    }
+}
+
+/// Makes characters that mean something in Markdown mean themselves, and mentions nobody.
+fn markdown(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        if matches!(c, '\\' | '`' | '*' | '_' | '{' | '}' | '[' | ']' | '<' | '>' | '#' | '|' | '~') {
+            out.push('\\');
+        }
+        out.push(c);
+        if c == '@' {
+            out.push('\u{200b}');
+        }
+    }
+    out
+}
+
+fn chain(error: &Error) -> String {
+    let mut text = error.to_string();
+    let mut source = std::error::Error::source(error);
+    while let Some(cause) = source {
+        text = format!("{text}: {cause}");
+        source = cause.source();
+    }
+    if error.kind() == ErrorKind::UndefinedError {
+        text.push_str(" (docs/sinks.md lists what templates see)");
+    }
+    text
+}
