@@ -2,10 +2,8 @@
 .DEFAULT_GOAL := help
 .PHONY: help test lint audit cluster bench chart-readme manifests image
 
-.PHONY: help test lint audit cluster bench chart-readme manifests image
-
 help: ## This list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 test: ## Set up all that the tests need, and run every test (Rust and Go are needed, nothing else)
 	@tests/run
@@ -30,3 +28,9 @@ bench: ## Measure beside a Go program on client-go's informers, into docs/benchm
 	@tests/cluster/build check
 	cargo bench --bench memory
 	cargo bench --bench cluster -- --write --sizes $(SIZES)
+
+manifests: ## Render the chart into deploy/, for those who do not use Helm
+	deploy/render
+
+image: ## Build the image with docker or buildah (IMAGE_FLAGS=--static compiles here and pulls nothing)
+	deploy/image $(IMAGE_FLAGS)
