@@ -7,6 +7,7 @@
 mod connect;
 mod diff;
 mod resources;
+mod run;
 mod wait;
 mod watch;
 
@@ -22,6 +23,7 @@ const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (", env!("KUBEDIFF_RE
 
 const AFTER_HELP: &str = "\
 Examples:
+  kubediff run --config kubediff.toml       the daemon: everything that changes, to where it should go
   kubediff watch deploy -n shop             what happens to the Deployments of a namespace
   kubediff resources                        what is watched by default, and what is not
   kubediff diff old.yaml new.yaml           what changed between two files; no cluster needed
@@ -43,6 +45,8 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    /// Watch a cluster and tell of its changes: the daemon
+    Run(run::Args),
     /// Show what changes in a cluster, as it changes
     Watch(watch::Args),
     /// List what would be watched, what not, and why
@@ -55,6 +59,7 @@ enum Command {
 
 async fn run(command: Command, shutdown: Shutdown) -> anyhow::Result<ExitCode> {
     match command {
+        Command::Run(args) => run::run(args, shutdown).await?,
         Command::Watch(args) => watch::run(args, shutdown).await?,
         Command::Resources(args) => resources::run(args, shutdown).await?,
         Command::Diff(args) => return diff::run(&args),

@@ -14,3 +14,4 @@ mod openapi_keys;
 mod receivers;
 mod reflector;
 mod rollout;
+mod sinks;

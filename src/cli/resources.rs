@@ -3,6 +3,7 @@
 use std::{
     collections::BTreeSet,
     io::{self, Write},
+    path::PathBuf,
     sync::Arc,
 };
 
@@ -12,19 +13,24 @@ use kubediff::{
         select::{self, Verdict},
         source::Source,
     },
+    config::Sources,
     shutdown::Shutdown,
 };
 
-use super::connect;
+use super::{Usage, connect};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
+    /// The configuration that says what is watched
+    #[arg(long, short, value_name = "FILE", env = "KUBEDIFF_CONFIG")]
+    config: Option<PathBuf>,
     #[command(flatten)]
     cluster: connect::Options,
 }
 
 pub(crate) async fn run(args: Args, _: Shutdown) -> anyhow::Result<()> {
-    let settings = select::Settings::default();
+    let plan = Sources::new(args.config).load().map_err(|problems| Usage(problems.into()))?;
+    let settings = plan.select;
     let connected = args.cluster.connect().await?;
     let found = connected.api.discover().await?;
     let resources: Vec<Arc<Resource>> = found.resources.into_iter().map(Arc::new).collect();

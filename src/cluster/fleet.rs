@@ -115,7 +115,8 @@ impl Fleet {
                 }
                 () = next_namespaces(&mut self.namespaces) => Close::Gone,
                 changes = self.discovery.next() => {
-                    for resource in &changes.started {
+                    // At the start everything is, and that is no news.
+                    for resource in changes.started.iter().filter(|_| self.overview.borrow().discovered) {
                         info!(%resource, "served now");
                     }
                     for resource in &changes.stopped {

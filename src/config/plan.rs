@@ -290,10 +290,8 @@ impl Secrets<'_> {
                 file::WebhookFormat::Legacy => webhook::Format::Legacy,
                 file::WebhookFormat::Template => {
                     let body = self.text(&sink.template)?.unwrap_or_default();
-                    let ready = webhook::ready(body.trim()).unwrap_or_else(|| webhook::Template {
-                        body,
-                        ..webhook::Template::default()
-                    });
+                    let ready = webhook::ready(body.trim())
+                        .unwrap_or_else(|| webhook::Template { body, ..webhook::Template::default() });
                     webhook::Format::Template(webhook::Template {
                         headers: sink.template_headers.clone(),
                         vars: self.map(&sink.vars)?,
@@ -303,7 +301,12 @@ impl Secrets<'_> {
             },
             headers: self.map(&sink.headers)?,
             auth,
-            signing_secrets: sink.signing_secret.as_slice().iter().map(|one| self.get(one)).collect::<Result<_, _>>()?,
+            signing_secrets: sink
+                .signing_secret
+                .as_slice()
+                .iter()
+                .map(|one| self.get(one))
+                .collect::<Result<_, _>>()?,
             batch: count(sink.batch),
             in_flight: count(sink.in_flight),
             gzip: sink.gzip,

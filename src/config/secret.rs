@@ -71,10 +71,7 @@ mod tests {
     fn a_secret_prints_as_the_word_secret_whichever_way_it_is_printed() {
         let secret = Secret::new("xoxb-1");
         let source = Source::Plain(secret.clone());
-        let shown = format!(
-            "{secret} {secret:?} {source:?} {}",
-            serde_json::to_string(&source).unwrap()
-        );
+        let shown = format!("{secret} {secret:?} {source:?} {}", serde_json::to_string(&source).unwrap());
         assert!(!shown.contains("xoxb"), "{shown}");
         assert_eq!(secret.expose(), "xoxb-1");
     }

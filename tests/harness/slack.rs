@@ -34,6 +34,7 @@ pub struct Message {
     pub ts: String,
     pub thread_ts: Option<String>,
     pub text: String,
+    /// Its own and those of its attachments.
     pub blocks: Vec<Value>,
     /// Whether the text was longer than Slack shows.
     pub truncated: bool,
@@ -261,14 +262,20 @@ fn content(body: &Value) -> Result<(String, Vec<Value>), Refusal> {
         Value::String(text) => text,
         _ => return Err(error("invalid_arguments")),
     };
-    let blocks = match &body["blocks"] {
-        Value::Null => Vec::new(),
-        Value::Array(blocks) => blocks.clone(),
-        _ => return Err(error("invalid_blocks_format")),
+    let listed = |blocks: &Value| match blocks {
+        Value::Null => Ok(Vec::new()),
+        Value::Array(blocks) => Ok(blocks.clone()),
+        _ => Err(error("invalid_blocks_format")),
     };
+    let mut blocks = listed(&body["blocks"])?;
+    let mut problems = blocks::problems(&blocks);
+    for attachment in body["attachments"].as_array().into_iter().flatten() {
+        let attached = listed(&attachment["blocks"])?;
+        problems.extend(blocks::problems(&attached));
+        blocks.extend(attached);
+    }
     if text.is_empty() && blocks.is_empty() {
         return Err(error("no_text"));
     }
-    let problems = blocks::problems(&blocks);
     if problems.is_empty() { Ok((text.to_owned(), blocks)) } else { Err(Refusal::Error("invalid_blocks", problems)) }
 }

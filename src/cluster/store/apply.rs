@@ -182,6 +182,10 @@ impl Work<'_> {
             self.listed(feed, key, entry);
             return Ok(());
         }
+        if seen == Seen::Live && known.is_some_and(|entry| entry.version > version) {
+            // A list that never ended had brought a newer state before the watch went on from the old cursor.
+            return Ok(());
+        }
         let old = match known {
             Some(entry) => self.stored(feed, entry, &meta.namespace, &meta.name)?,
             None => None,
@@ -266,7 +270,9 @@ impl Work<'_> {
     fn delete(&mut self, feed: FeedId, last: &Arc<Document>) -> Done {
         let meta = last.meta();
         let key = Key::new(&meta.namespace, &meta.name);
-        let Some(entry) = self.entry(feed, key) else { return Ok(()) };
+        let Some(entry) = self.entry(feed, key).filter(|entry| entry.version <= stamp(&meta.version)) else {
+            return Ok(());
+        };
         let Some(row) = self.stored(feed, entry, &meta.namespace, &meta.name)? else { return Ok(()) };
         row::delete(self.transaction, row.id)?;
         self.batch.keys.insert((feed, key), None);

@@ -155,6 +155,28 @@ async fn only_a_finished_list_deletes_what_it_does_not_name() {
 }
 
 #[tokio::test]
+async fn a_watch_that_goes_on_from_before_an_unfinished_list_does_not_go_back_in_time() {
+    let (store, _writing, notes) = open(&Place::Temporary);
+    let make = Maker::new(&store);
+    let mut target = store.feed(config_maps(), vec![], false).await.unwrap();
+    list(&mut target, vec![make.object("a", 1, &json!({"k": "1"})), make.object("b", 2, &json!({}))], 5).await;
+    target.put(Update::ListBegan).await.unwrap();
+    let anew = make.owned("b", 40, "another", &json!({}));
+    target.put(Update::Listed(vec![make.object("a", 30, &json!({"k": "3"})), anew])).await.unwrap();
+    store.close(target.id(), Close::Keep).await.unwrap();
+    assert_eq!(notes.take(), ["Late ~a@1 a@30", "Late -b@2?", "Late +b@40"]);
+
+    let mut target = store.feed(config_maps(), vec![], false).await.unwrap();
+    assert_eq!(target.cursor(), Some(Version::from("5")));
+    for (version, k) in [(20, "2"), (30, "3"), (50, "5")] {
+        target.put(Update::Applied(make.object("a", version, &json!({"k": k})))).await.unwrap();
+    }
+    target.put(Update::Deleted(make.object("b", 35, &json!({})))).await.unwrap();
+    settle(&store).await;
+    assert_eq!(notes.take(), ["Live ~a@30 a@50"]);
+}
+
+#[tokio::test]
 async fn the_same_name_with_another_uid_is_a_delete_and_a_create() {
     let (store, _writing, notes) = open(&Place::Temporary);
     let make = Maker::new(&store);

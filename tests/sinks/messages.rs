@@ -1,0 +1,139 @@
+//! What people see in Slack: one message per root owner, edited, its parts in the thread, the same after a restart.
+
+use std::{sync::Arc, time::Duration};
+
+use kubediff::{
+    event::{Class, Event, Kind, OwnerRef},
+    sink::sample,
+};
+
+use super::{Rig, subject::Subject};
+use crate::harness::{PATIENCE, poll, slack::Message};
+
+fn rollout() -> Arc<Event> {
+    let mut event = sample::event_now();
+    event.resource.name = "web".into();
+    Arc::new(event)
+}
+
+fn pod(n: usize, kind: Kind) -> Arc<Event> {
+    let mut event = sample::event_now();
+    event.kind = kind;
+    event.resource.kind = "Pod".into();
+    event.resource.resource = "pods".into();
+    event.resource.group.clear();
+    event.resource.name = format!("web-{}-{n}", kind.as_str());
+    event.owner = Some(OwnerRef { kind: "Deployment".into(), namespace: "shop".into(), name: "web".into() });
+    event.classes = vec![Class::Lifecycle];
+    event.changes.clear();
+    event.summary = format!("Pod web-{n} {}", kind.as_str());
+    Arc::new(event)
+}
+
+/// The messages of the channel itself, those in threads not counted.
+fn on_top(subject: &Subject) -> Vec<Message> {
+    subject.slack_far().unwrap().messages().into_iter().filter(|message| message.thread_ts.is_none()).collect()
+}
+
+fn text(message: &Message) -> String {
+    format!("{} {}", message.text, serde_json::json!(message.blocks))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_rollout_of_twenty_pods_is_one_message_that_is_edited_also_over_a_restart() {
+    let subject = Subject::slack_bot();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("k.db");
+    let rig = Rig::open(&path, &subject).await;
+    rig.append([rollout()]).await;
+    rig.delivered("the change").await;
+    rig.append((0..10).flat_map(|n| [pod(n, Kind::Created), pod(n, Kind::Deleted)])).await;
+    rig.delivered("half of the pods").await;
+    rig.close().await;
+    let rig = Rig::open(&path, &subject).await;
+    rig.append((10..20).flat_map(|n| [pod(n, Kind::Created), pod(n, Kind::Deleted)])).await;
+    rig.delivered("all of the pods").await;
+    let messages = on_top(&subject);
+    assert_eq!(messages.len(), 1, "{messages:#?}");
+    let message = text(&messages[0]);
+    assert!(messages[0].edits >= 2, "{message}");
+    assert!(message.starts_with("~ Deployment shop/web, sample, changed by kubectl-edit (by hand)"), "{message}");
+    assert!(message.contains("nginx:1.25 -&gt; nginx:1.27") && message.contains("20 pods replaced"), "{message}");
+    let parts: Vec<Message> =
+        subject.slack_far().unwrap().messages().into_iter().filter(|m| m.thread_ts.is_some()).collect();
+    assert!(!parts.is_empty() && parts.iter().all(|part| part.thread_ts.as_ref() == Some(&messages[0].ts)));
+    rig.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_message_that_was_deleted_is_posted_anew() {
+    let subject = Subject::slack_bot();
+    let folder = tempfile::tempdir().unwrap();
+    let rig = Rig::open(&folder.path().join("k.db"), &subject).await;
+    rig.append([rollout()]).await;
+    rig.delivered("the change").await;
+    subject.slack_far().unwrap().fail_next("message_not_found");
+    rig.append([pod(1, Kind::Created)]).await;
+    rig.delivered("the pod").await;
+    assert_eq!(on_top(&subject).len(), 2);
+    rig.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_storm_becomes_a_digest_with_counts_and_never_silence() {
+    for subject in [Subject::slack_bot(), Subject::slack_webhook()] {
+        let folder = tempfile::tempdir().unwrap();
+        let rig = Rig::open(&folder.path().join("k.db"), &subject).await;
+        let all: Vec<_> = (0..200).map(|n| super::event(n, 0)).collect();
+        futures::future::join_all(all.into_iter().map(|event| rig.ledger.append(&rig.store, event))).await;
+        rig.delivered(subject.name).await;
+        let messages = on_top(&subject);
+        assert!(messages.len() < 40, "{}: {} messages", subject.name, messages.len());
+        let digests: Vec<&Message> = messages.iter().filter(|m| m.text.contains("changes of")).collect();
+        let counted: usize = digests
+            .iter()
+            .map(|m| m.text.trim_start_matches("~ ").split(' ').next().unwrap().parse::<usize>().unwrap())
+            .sum();
+        assert_eq!(counted + messages.len() - digests.len(), 200, "{}: every change is counted", subject.name);
+        rig.close().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn two_managers_that_undo_each_other_are_one_message_that_says_so() {
+    let subject = Subject::slack_bot();
+    let folder = tempfile::tempdir().unwrap();
+    let rig = Rig::open(&folder.path().join("k.db"), &subject).await;
+    for n in 0..6 {
+        let mut event = sample::event_now();
+        event.actors[0].manager = if n % 2 == 0 { "hpa".into() } else { "argocd-controller".into() };
+        let (from, to) = if n % 2 == 0 { (3, 5) } else { (5, 3) };
+        event.changes[0].field = "spec.replicas".into();
+        event.changes[0].from = Some(from.into());
+        event.changes[0].to = Some(to.into());
+        rig.append([Arc::new(event)]).await;
+        tokio::time::sleep(Duration::from_millis(60)).await;
+    }
+    rig.delivered("the fight").await;
+    let messages = on_top(&subject);
+    assert_eq!(messages.len(), 1);
+    assert!(text(&messages[0]).contains("argocd-controller and hpa undo each other"), "{}", text(&messages[0]));
+    rig.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_revoked_token_is_a_clear_reason_and_loses_nothing() {
+    let subject = Subject::slack_bot();
+    let folder = tempfile::tempdir().unwrap();
+    for _ in 0..3 {
+        subject.slack_far().unwrap().fail_next("token_revoked");
+    }
+    let rig = Rig::open(&folder.path().join("k.db"), &subject).await;
+    rig.append([super::event(0, 0)]).await;
+    let counts = rig.ledger.counts().sinks()[0].1.clone();
+    let reason = poll(PATIENCE, "a reason", async || counts.health().failing).await;
+    assert!(reason.contains("token_revoked") && reason.contains("install the app again"), "{reason}");
+    rig.delivered("after the token was mended").await;
+    assert!(subject.has(0, 0));
+    rig.close().await;
+}
