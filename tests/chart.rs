@@ -2,6 +2,10 @@
 
 mod config;
 mod helm;
+mod image;
+mod life;
+mod manifests;
+mod schema;
 mod switches;
 
 use serde_json::{Value, json};
@@ -19,8 +23,8 @@ async fn helm_lints_the_chart_strictly() {
 #[tokio::test]
 async fn without_values_it_is_one_read_only_pod_with_a_small_volume() {
     let objects = render("").await;
-    let expected =
-        ["ClusterRole", "ClusterRoleBinding", "ConfigMap", "Service", "ServiceAccount", "StatefulSet"].map(str::to_owned);
+    let expected = ["ClusterRole", "ClusterRoleBinding", "ConfigMap", "Service", "ServiceAccount", "StatefulSet"]
+        .map(str::to_owned);
     assert_eq!(kinds(&objects), expected);
     let claim = find(&objects, "StatefulSet", "/spec/volumeClaimTemplates/0/spec/resources/requests/storage");
     assert_eq!(claim, json!("1Gi"));
@@ -33,7 +37,8 @@ async fn no_role_has_a_verb_besides_list_and_watch() {
     for scope in ["cluster", "namespaces"] {
         for resources in ["all", "no-secrets", "list"] {
             let rules = "[{apiGroups: [''], resources: [pods]}, {apiGroups: [apps], resources: ['*']}]";
-            let values = format!("rbac: {{scope: {scope}, resources: {resources}, rules: {rules}, namespaces: [a, b]}}");
+            let values =
+                format!("rbac: {{scope: {scope}, resources: {resources}, rules: {rules}, namespaces: [a, b]}}");
             let objects = render(&values).await;
             let roles: Vec<_> = objects.iter().filter(|o| o["rules"].is_array()).collect();
             assert_eq!(roles.len(), if scope == "cluster" { 1 } else { 2 }, "{values}");
@@ -67,7 +72,10 @@ async fn what_cannot_work_is_refused_with_a_sentence() {
     let long = "a".repeat(64);
     for (values, sentence) in [
         ("rbac: {resources: list}", "rbac.resources=list needs rbac.rules"),
-        ("rbac: {resources: no-secrets}\nconfig: {watch: {secrets: hash}}", "which rbac.resources=no-secrets does not allow"),
+        (
+            "rbac: {resources: no-secrets}\nconfig: {watch: {secrets: hash}}",
+            "which rbac.resources=no-secrets does not allow",
+        ),
         ("rbac: {resources: no-secrets, groups: ['*']}", "which holds Secrets"),
         ("rbac: {resources: no-secrets, groups: ['']}", "which holds Secrets"),
         (
@@ -113,15 +121,21 @@ async fn the_readme_is_made_from_the_comments() {
     let made = std::process::Command::new(script).output().unwrap();
     assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
     let written = std::fs::read_to_string(format!("{CHART}/README.md")).unwrap();
-    assert!(written.as_bytes() == made.stdout, "charts/kubediff/README.md is out of date: `make chart-readme` writes it");
-    for key in leaves(&serde_saphyr::from_str(&std::fs::read_to_string(format!("{CHART}/values.yaml")).unwrap()).unwrap()) {
+    assert!(
+        written.as_bytes() == made.stdout,
+        "charts/kubediff/README.md is out of date: `make chart-readme` writes it"
+    );
+    for key in
+        leaves(&serde_saphyr::from_str(&std::fs::read_to_string(format!("{CHART}/values.yaml")).unwrap()).unwrap())
+    {
         assert!(written.contains(&format!("| `{key}` |")), "{key} has a row");
     }
 }
 
 #[test]
 fn the_chart_has_the_programs_version() {
-    let chart: Value = serde_saphyr::from_str(&std::fs::read_to_string(format!("{CHART}/Chart.yaml")).unwrap()).unwrap();
+    let chart: Value =
+        serde_saphyr::from_str(&std::fs::read_to_string(format!("{CHART}/Chart.yaml")).unwrap()).unwrap();
     assert_eq!((&chart["version"], &chart["appVersion"]), (&json!(env!("CARGO_PKG_VERSION")), &chart["version"]));
 }
 
