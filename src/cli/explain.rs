@@ -11,9 +11,9 @@ use anyhow::{Context as _, anyhow};
 use jiff::Timestamp;
 use kubediff::{
     config::{Lookup, Plan, Sources},
-    event::Event,
+    event::{Event, render},
     route::{Context, Explanation},
-    sink::{Target, describe, format, rollup, stdout, webhook},
+    sink::{Target, format, rollup, stdout, webhook},
 };
 
 use super::{Usage, check};
@@ -93,7 +93,7 @@ fn of_object(event: &Event) -> BTreeMap<String, String> {
 }
 
 fn as_text(plan: &Plan, event: &Event, explanation: &Explanation) -> String {
-    let mut out = format!("{}\n", describe::plain(event).lines().next().unwrap_or_default());
+    let mut out = format!("{}\n", render::terminal(event, &render::Style::plain()).lines().next().unwrap_or_default());
     let decision = &explanation.decision;
     if explanation.annotated {
         out += "no route was asked: the annotation kubediff.io/sinks names the sinks\n";
@@ -123,7 +123,7 @@ fn content(target: &Target, event: &Event) -> String {
             stdout::Format::Json => format::json(event).to_string(),
             stdout::Format::Ecs => format::ecs(event).to_string(),
             stdout::Format::Legacy => format::legacy(event).to_string(),
-            stdout::Format::Text => describe::plain(event).trim_end().to_owned(),
+            stdout::Format::Text => render::terminal(event, &render::Style::plain()).trim_end().to_owned(),
         },
         Target::Webhook(settings) => match &settings.format {
             webhook::Format::Json => format::json(event).to_string(),
