@@ -80,10 +80,7 @@ pub enum Frame {
     Modified(Bytes),
     Deleted(Bytes),
     /// `initial_events_end` marks the end of a streaming list.
-    Bookmark {
-        version: Version,
-        initial_events_end: bool,
-    },
+    Bookmark { version: Version, initial_events_end: bool },
     /// The server's own `ERROR` event.
     Error(Error),
 }
