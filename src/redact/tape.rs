@@ -151,27 +151,32 @@ impl<'a> Tape<'a> {
         Ok(Self { text, tokens, edits: Vec::new(), depth })
     }
 
+    #[inline]
     pub(super) fn kind(&self, at: usize) -> Kind {
         self.tokens[at].kind
     }
 
+    #[inline]
     pub(super) fn next(&self, at: usize) -> usize {
         self.tokens[at].next as usize
     }
 
     /// The bytes of a token as they stand in the text; of a string, what is between its quotes.
+    #[inline]
     pub(super) fn raw(&self, at: usize) -> &'a str {
         let token = &self.tokens[at];
         &self.text[token.start as usize..token.end as usize]
     }
 
     /// A string or key, unescaped. What is half a surrogate pair becomes U+FFFD.
+    #[inline]
     pub(super) fn string(&self, at: usize) -> Cow<'a, str> {
         let raw = self.raw(at);
         if self.tokens[at].escaped { Cow::Owned(unescape(raw)) } else { Cow::Borrowed(raw) }
     }
 
     /// The keys and values of an object as places on the tape; nothing for any other token.
+    #[inline]
     pub(super) fn fields(&self, at: usize) -> Fields<'_> {
         let end = if self.kind(at) == Kind::Object { self.next(at) } else { at };
         Fields { tokens: &self.tokens, at: at + 1, end }
@@ -239,6 +244,7 @@ impl Iterator for Fields<'_> {
     }
 }
 
+#[inline]
 fn push(tokens: &mut Vec<Token>, kind: Kind, start: usize, end: usize, escaped: bool) {
     let next = tokens.len() as u32 + 1;
     tokens.push(Token { start: start as u32, end: end as u32, next, kind, escaped, canonical: true, fate: Fate::Keep });
@@ -254,6 +260,7 @@ fn close(tokens: &mut [Token], open: &mut Vec<u32>, pos: usize) {
 }
 
 /// Reads the string that opens at `pos` and returns the place after its closing quote.
+#[inline]
 fn string(bytes: &[u8], pos: usize, tokens: &mut Vec<Token>) -> Result<usize, Malformed> {
     let start = pos + 1;
     let (mut at, mut escaped, mut canonical) = (start, false, true);
@@ -342,6 +349,7 @@ fn number(bytes: &[u8], pos: usize) -> Result<usize, Malformed> {
 }
 
 /// `raw` is a string that the parser has accepted.
+#[cold]
 fn unescape(raw: &str) -> String {
     let mut out = String::with_capacity(raw.len());
     let mut rest = raw;
