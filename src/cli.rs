@@ -73,7 +73,7 @@ async fn run(command: Command, shutdown: Shutdown) -> anyhow::Result<ExitCode> {
         Command::Diff(args) => return diff::run(&args),
         Command::Check(args) => return check::run(args),
         Command::Explain(args) => return explain::run(args),
-        Command::Migrate(args) => return migrate::run(args),
+        Command::Migrate(args) => return migrate::run(&args),
         Command::Wait(args) => wait::run(args, shutdown).await?,
     }
     Ok(ExitCode::SUCCESS)
