@@ -62,11 +62,11 @@ async fn a_hundred_kills_under_load_lose_nothing_and_double_nothing_but_ids() {
     let receiver = Receiver::start();
     let mut kubediff = Kubediff::new(cluster.kubeconfig(), &config(ns.name(), &receiver, "batch = 5\n"));
     kubediff.start().await;
-    let load = Load::new(cluster.access(), ns.name());
+    let load = Load::new(cluster.access(), ns.name()).slow(Duration::from_millis(80));
     let mut random = StdRng::seed_from_u64(11);
     let killing = async {
         for _ in 0..100 {
-            tokio::time::sleep(Duration::from_millis(random.random_range(0..700))).await;
+            tokio::time::sleep(Duration::from_millis(random.random_range(0..1400))).await;
             kubediff.kill();
             kubediff.spawn();
         }

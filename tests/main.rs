@@ -2,6 +2,8 @@
 #![allow(unreachable_pub, reason = "nothing of a test binary is reachable from outside")]
 
 mod attribution;
+
+mod chart;
 mod command_line;
 mod control_plane;
 mod delivery;

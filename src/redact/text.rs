@@ -16,7 +16,7 @@ use super::{
     Rules,
     emit::quote,
     literals::{
-        AWS, COMMAND, CRYPT, DSNS, HEADER, JWT, MANIFEST, NAMES, PACKED, PEM, SHAPES, TOKEN, URL, occurring, suspicious,
+        AWS, COMMAND, CRYPT, DSNS, HEADER, JWT, MANIFEST, NAMES, PACKED, PEM, SHAPES, TOKEN, URL, classes, occurring,
     },
     manifest,
     mark::{LEVELS, Marker, says_nothing},
@@ -73,7 +73,7 @@ pub(super) type Span = (usize, usize, Option<String>);
 impl Rules {
     /// The text with all that is secret in it masked; `None` when nothing is. `level`: how many strings it is inside of.
     pub(super) fn text(&self, text: &str, level: u8) -> Option<String> {
-        if text.len() < 5 || !(suspicious(text)) {
+        if text.len() < 5 {
             return self.own(text);
         }
         let (found, names) = occurring(text);
@@ -109,14 +109,12 @@ impl Rules {
     /// Like [`Rules::text`], but only by shape: for names of fields, and for texts such as images, in which `token:1.2`
     /// assigns nothing.
     pub(super) fn shape(&self, text: &str) -> Option<String> {
-        if !suspicious(text) {
+        let found = classes(text) & SHAPES;
+        if found == 0 {
             return None;
         }
-        let (found, _) = occurring(text);
         let mut spans = Vec::new();
-        if found & SHAPES != 0 {
-            self.shapes(text, found, LEVELS, &mut spans);
-        }
+        self.shapes(text, found, LEVELS, &mut spans);
         self.splice(text, spans)
     }
 

@@ -74,4 +74,4 @@ impl Kubediff {
 }
 
 /// How long a test's own short pauses are.
-pub const MOMENT: Duration = Duration::from_millis(20);
+pub const MOMENT: Duration = Duration::from_millis(250);

@@ -4,7 +4,7 @@ use std::{
     collections::{BTreeMap, HashSet},
     future::Future,
     sync::atomic::{AtomicU64, Ordering},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use kubediff::{
@@ -16,18 +16,24 @@ use reqwest::Method;
 use serde_json::{Value, json};
 
 use super::daemon::MOMENT;
-use crate::harness::{Access, Receiver, poll};
+use crate::harness::{Access, Answer, Receiver, receiver::Received};
 
 /// Creates, changes and deletes ConfigMaps of one namespace at random.
 pub struct Load {
     access: Access,
     namespace: String,
     workers: u64,
+    /// Between two changes of a worker.
+    pause: Duration,
 }
 
 impl Load {
     pub fn new(access: &Access, namespace: &str) -> Self {
-        Self { access: access.clone(), namespace: namespace.to_owned(), workers: 8 }
+        Self { access: access.clone(), namespace: namespace.to_owned(), workers: 8, pause: Duration::ZERO }
+    }
+
+    pub fn slow(self, pause: Duration) -> Self {
+        Self { pause, ..self }
     }
 
     /// Makes `changes` changes to `objects` objects; gives how many the server took.
@@ -61,7 +67,7 @@ impl Load {
                     let step = random.random_range(0..100);
                     let text = format!("{:x}", random.random::<u64>());
                     done += u64::from(self.change(http, &name, step, &text).await);
-                    tokio::task::yield_now().await;
+                    tokio::time::sleep(self.pause).await;
                 }
                 done
             }
@@ -109,7 +115,9 @@ impl Replay {
         let mut replay = Self::default();
         let mut seen = HashSet::new();
         let mut versions: BTreeMap<String, String> = BTreeMap::new();
-        for request in receiver.accepted() {
+        // A 200 whose body was cut may have been taken for an answer: then it is not sent again.
+        let taken = |request: &Received| request.accepted() || matches!(request.answer, Answer::CutInBody);
+        for request in receiver.received().into_iter().filter(taken) {
             let body = request.json();
             let events = body.as_array().cloned().unwrap_or_else(|| vec![body]);
             for event in events {
@@ -147,14 +155,28 @@ impl Replay {
         versions.insert(name, text("resourceVersion"));
     }
 
-    /// Polls until the replay equals a fresh list of the namespace's ConfigMaps.
+    /// Waits until the replay equals a fresh list of the namespace's ConfigMaps; says what differs when it never does.
     pub async fn wait_until_equal(receiver: &Receiver, access: &Access, namespace: &str, deadline: Duration) -> Self {
-        poll(deadline, "the replay of what was received equals a fresh list", async || {
-            tokio::time::sleep(MOMENT).await;
+        let until = Instant::now() + deadline;
+        loop {
             let replay = Self::of(receiver);
-            (replay.state == fresh(access, namespace).await?).then_some(replay)
-        })
-        .await
+            let fresh = fresh(access, namespace).await.unwrap_or_default();
+            if replay.state == fresh {
+                return replay;
+            }
+            let differs: Vec<_> =
+                fresh.iter().filter(|(name, object)| replay.state.get(*name) != Some(object)).collect();
+            let gone: Vec<_> = replay.state.keys().filter(|name| !fresh.contains_key(*name)).collect();
+            assert!(
+                Instant::now() < until,
+                "after {deadline:?} and {} changes {} objects differ and {} should be gone: {:?} {gone:?}",
+                replay.changes,
+                differs.len(),
+                gone.len(),
+                differs.first().map(|(name, object)| (name, object, replay.state.get(*name)))
+            );
+            tokio::time::sleep(MOMENT).await;
+        }
     }
 }
 
