@@ -199,8 +199,9 @@ impl Rules {
             } else if part.starts_with("LS0tLS1CRUdJTi") {
                 decoded(part).is_none_or(|bytes| contains(&bytes, b"PRIVATE KEY"))
             } else if part.starts_with("eyJ") && level < LEVELS {
+                // What is no UTF-8, or was cut, still holds what it holds.
                 decoded(part)
-                    .and_then(|bytes| String::from_utf8(bytes).ok())
+                    .map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
                     .is_some_and(|inner| self.text(&inner, level + 1).is_some())
             } else {
                 false
@@ -313,6 +314,9 @@ fn next_run(text: &str, from: usize) -> Option<std::ops::Range<usize>> {
 }
 
 fn decoded(text: &str) -> Option<Vec<u8>> {
+    // A last letter too many stands for less than a byte.
+    let text = text.trim_end_matches('=');
+    let text = if text.len() % 4 == 1 { &text[..text.len() - 1] } else { text };
     ENGINES.iter().find_map(|engine| engine.decode(text).ok())
 }
 
