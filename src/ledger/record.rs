@@ -11,7 +11,7 @@ use serde_json::Value;
 use super::{Around, Shared, rows, worker::Wake};
 use crate::{
     cluster::{
-        Feed,
+        Feed, Resource,
         reflector::Closed,
         store::{Delta, Journal, Seen, Store, Within},
     },
@@ -77,7 +77,7 @@ impl Journal for Recorder {
                 (build(What::Deleted { old: state(last, &value), version: &last.meta().version }), None)
             }
             Delta::Updated { old, new } => {
-                let (before, after) = changed_sections(old, new);
+                let (before, after) = sections(&feed.resource, old, new);
                 let keys = plan.keys.as_ref().map_or_else(|| Arc::new(Keys::default()), |keys| keys(&feed.resource));
                 let mut found = diff::diff(&before, &after, &keys);
                 if found.patch.0.is_empty() {
@@ -226,10 +226,13 @@ impl Said {
     }
 }
 
-/// Both documents with only the sections that differ.
-fn changed_sections(old: &Document, new: &Document) -> (Value, Value) {
+/// Both documents with only the sections that differ. How a rollout goes can be told only by what was asked for.
+fn sections(resource: &Resource, old: &Document, new: &Document) -> (Value, Value) {
     let differ = |part: &Part| old.section(*part).hash != new.section(*part).hash;
-    let parts: Vec<Part> = Part::ALL.into_iter().filter(differ).collect();
+    let mut parts: Vec<Part> = Part::ALL.into_iter().filter(differ).collect();
+    if parts.contains(&Part::Status) && !parts.contains(&Part::Body) && resource.group == "apps" {
+        parts.push(Part::Body);
+    }
     (old.partial(&parts), new.partial(&parts))
 }
 

@@ -1,0 +1,153 @@
+//! The image: built by `deploy/image`, taken apart, and run.
+//!
+//! The program in it is a static one of the dev profile: linking that takes seconds where a release build takes
+//! minutes, and what is smaller than the limit unoptimised is smaller still when it is released.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use serde_json::{Value, json};
+use tokio::sync::OnceCell;
+
+use crate::harness::guard::{self, Directory};
+
+const ROOT: &str = env!("CARGO_MANIFEST_DIR");
+
+/// What came out of the image.
+pub struct Image {
+    dir: Directory,
+    /// The files that a container would see.
+    pub rootfs: PathBuf,
+    manifest: Value,
+    config: Value,
+}
+
+/// Built by the first test that asks.
+pub async fn image() -> &'static Image {
+    static BUILT: OnceCell<Image> = OnceCell::const_new();
+    BUILT.get_or_init(build).await
+}
+
+async fn build() -> Image {
+    let dir = Directory::create().unwrap();
+    let program = static_program().await;
+    let storage = dir.path().join("storage");
+    build_image(&program, &storage).await;
+    let layout = dir.path().join("oci");
+    buildah(&storage, &["push", "--quiet", "kubediff:test", &format!("oci:{}", layout.display())]).await;
+
+    let read = |path: PathBuf| -> Value { serde_json::from_slice(&fs::read(path).unwrap()).unwrap() };
+    let blob =
+        |digest: &Value| layout.join("blobs/sha256").join(digest.as_str().unwrap().trim_start_matches("sha256:"));
+    let manifest = read(blob(&read(layout.join("index.json"))["manifests"][0]["digest"]));
+    let config = read(blob(&manifest["config"]["digest"]));
+    let rootfs = dir.path().join("rootfs");
+    fs::create_dir(&rootfs).unwrap();
+    for layer in manifest["layers"].as_array().unwrap() {
+        run("tar", &["-xzf", &text(&blob(&layer["digest"])), "--numeric-owner", "-C", &text(&rootfs)]).await;
+    }
+    Image { dir, rootfs, manifest, config }
+}
+
+async fn build_image(program: &Path, storage: &Path) {
+    let script = format!("{ROOT}/deploy/image");
+    let args = ["--engine", "buildah", "--tag", "kubediff:test", "--from", &text(program), "--storage", &text(storage)];
+    run(&script, &args).await;
+}
+
+async fn buildah(storage: &Path, args: &[&str]) -> String {
+    let (root, state) = (text(&storage.join("root")), text(&storage.join("run")));
+    let store = ["--storage-driver", "vfs", "--root", &root, "--runroot", &state];
+    run("buildah", &[&store, args].concat()).await
+}
+
+/// Cargo puts the hash of the unit behind the name when it is told where to put a program.
+async fn static_program() -> PathBuf {
+    let folder = Path::new(env!("CARGO_BIN_EXE_kubediff")).ancestors().nth(2).unwrap().join("static");
+    let _ = fs::remove_dir_all(&folder);
+    fs::create_dir_all(&folder).unwrap();
+    let output = text(&folder.join("kubediff"));
+    let manifest = format!("{ROOT}/Cargo.toml");
+    let flags = ["-C", "target-feature=+crt-static", "-C", "strip=symbols", "-o", &output];
+    let args = [&["rustc", "--quiet", "--locked", "--manifest-path", &manifest, "--bin", "kubediff", "--"], &flags[..]]
+        .concat();
+    run(env!("CARGO"), &args).await;
+    let made = fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path());
+    made.into_iter().find(|path| path.extension().is_none()).expect("a program")
+}
+
+async fn run(program: &str, args: &[&str]) -> String {
+    let output = guard::run(Command::new(program).args(args)).await.unwrap_or_else(|e| panic!("{program}: {e}"));
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{program} {} failed: {said}", args.join(" "));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+fn text(path: &Path) -> String {
+    path.to_string_lossy().into_owned()
+}
+
+/// The start of a command that sees `root` as its only files, with no variable but those given, as the user of the
+/// image. Who is not root here is one in a user namespace of their own.
+pub fn contained(root: &Path, variables: &[(&str, &str)]) -> Vec<String> {
+    let mut command: Vec<String> = ["env", "-i"].map(str::to_owned).to_vec();
+    command.extend(variables.iter().map(|(key, value)| format!("{key}={value}")));
+    if is_root() {
+        command.extend(["chroot".to_owned(), "--userspec=65532:65532".to_owned(), "--groups=65532".to_owned()]);
+    } else {
+        command.extend(["unshare", "--map-root-user", "chroot"].map(str::to_owned));
+    }
+    command.extend([text(root), "/kubediff".to_owned()]);
+    command
+}
+
+pub fn is_root() -> bool {
+    let id = Command::new("id").arg("-u").output().unwrap();
+    id.stdout == b"0\n"
+}
+
+#[tokio::test]
+async fn the_program_that_comes_out_of_the_image_runs() {
+    let image = image().await;
+    let command = contained(&image.rootfs, &[]);
+    let args: Vec<&str> = command.iter().map(String::as_str).chain(["--version"]).collect();
+    let said = run(args[0], &args[1..]).await;
+    assert!(said.starts_with(&format!("kubediff {} (", env!("CARGO_PKG_VERSION"))), "{said}");
+}
+
+#[tokio::test]
+async fn the_image_is_small_and_has_nothing_but_the_program_and_certificates() {
+    let image = image().await;
+    let layers = image.manifest["layers"].as_array().unwrap();
+    let bytes: u64 = layers.iter().map(|layer| layer["size"].as_u64().unwrap()).sum();
+    assert!(bytes < 25_000_000, "{bytes} bytes are pulled");
+    let listed = run("find", &[&text(&image.rootfs), "-type", "f", "-printf", "%P %m\n"]).await;
+    let mut files: Vec<_> = listed.lines().collect();
+    files.sort_unstable();
+    assert_eq!(files, ["etc/ssl/certs/ca-certificates.crt 644", "kubediff 755"]);
+}
+
+#[tokio::test]
+async fn the_image_says_what_it_is_and_does_not_run_as_root() {
+    let config = &image().await.config["config"];
+    assert_eq!(config["User"], "65532:65532");
+    assert_eq!((&config["Entrypoint"], &config["Cmd"]), (&json!(["/kubediff"]), &json!(["run"])));
+    assert_eq!(config["WorkingDir"], "/var/lib/kubediff");
+    let labels = &config["Labels"];
+    assert_eq!(labels["org.opencontainers.image.version"], env!("CARGO_PKG_VERSION"));
+    for label in ["title", "description", "licenses", "revision"] {
+        assert!(labels[format!("org.opencontainers.image.{label}")].is_string(), "{label} in {labels}");
+    }
+}
+
+#[tokio::test]
+async fn the_same_program_gives_the_same_image() {
+    let image = image().await;
+    let again = image.dir.path().join("again");
+    build_image(&image.rootfs.join("kubediff"), &again).await;
+    let id = buildah(&again, &["images", "--no-trunc", "--quiet", "kubediff:test"]).await;
+    assert_eq!(id.trim(), image.manifest["config"]["digest"].as_str().unwrap());
+}
