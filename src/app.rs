@@ -195,7 +195,7 @@ async fn cluster_uid(source: &dyn Source, shutdown: &Shutdown) -> Option<String>
                 return Some(String::new());
             }
             Err(error) => {
-                tracing::warn!(%error, "the API server does not answer; trying again in {} s", pause.as_secs_f32())
+                tracing::warn!(%error, "the API server does not answer; trying again in {} s", pause.as_secs_f32());
             }
         }
         tokio::select! {

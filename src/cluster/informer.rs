@@ -329,7 +329,7 @@ impl Informer {
             while seen.changed().await.is_ok() {
                 shared.status.send_replace(seen.borrow_and_update().clone());
             }
-            std::future::pending().await
+            std::future::pending::<()>().await;
         };
         tokio::select! {
             ended = reflector.run(shared.stop.clone()) => ended.map(drop),

@@ -26,7 +26,7 @@ use std::{path::PathBuf, sync::Arc, time::Duration};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot, watch};
 
 pub use self::{
-    delta::{Delta, Index, Journal, Seen, Within},
+    delta::{Delta, Index, Journal, Seen, Values, Within},
     file::{OpenError, Place},
     reader::Reader,
     selector::{Selector, SelectorError},

@@ -1,6 +1,9 @@
 //! Sections as zstd frames, with a small dictionary per resource that is trained on the objects themselves.
 
-use std::{collections::HashMap, io};
+use std::{
+    collections::{HashMap, hash_map::Entry},
+    io,
+};
 
 use rusqlite::{Connection, OptionalExtension, params};
 use zstd::zstd_safe::{self, CCtx, CDict, DCtx, DDict};
@@ -51,9 +54,10 @@ impl Encoder {
             None => self.context.compress(&mut self.buffer, json, LEVEL),
         };
         // With room for the bound, zstd has no way to fail.
-        result
-            .map(|_| &self.buffer[..])
-            .unwrap_or_else(|code| unreachable!("zstd: {}", zstd_safe::get_error_name(code)))
+        if let Err(code) = result {
+            unreachable!("zstd: {}", zstd_safe::get_error_name(code));
+        }
+        &self.buffer
     }
 
     /// Trains a dictionary for a resource when its objects have become enough for one, or many more than the last one
@@ -137,15 +141,18 @@ impl Decoder {
         let result = match zstd_safe::get_dict_id_from_frame(frame) {
             None => self.context.decompress(&mut text, frame),
             Some(id) => {
-                if !self.dictionaries.contains_key(&id.get()) {
-                    let bytes: Option<Vec<u8>> = connection
-                        .prepare_cached("SELECT bytes FROM dictionaries WHERE id = ?1")?
-                        .query_row([id.get()], |row| row.get(0))
-                        .optional()?;
-                    let bytes = bytes.ok_or_else(|| damaged("its dictionary is missing"))?;
-                    self.dictionaries.insert(id.get(), DDict::create(&bytes));
-                }
-                self.context.decompress_using_ddict(&mut text, frame, &self.dictionaries[&id.get()])
+                let dictionary = match self.dictionaries.entry(id.get()) {
+                    Entry::Occupied(known) => known.into_mut(),
+                    Entry::Vacant(unknown) => {
+                        let bytes: Option<Vec<u8>> = connection
+                            .prepare_cached("SELECT bytes FROM dictionaries WHERE id = ?1")?
+                            .query_row([id.get()], |row| row.get(0))
+                            .optional()?;
+                        let bytes = bytes.ok_or_else(|| damaged("its dictionary is missing"))?;
+                        unknown.insert(DDict::create(&bytes))
+                    }
+                };
+                self.context.decompress_using_ddict(&mut text, frame, dictionary)
             }
         };
         result.map_err(|code| damaged(zstd_safe::get_error_name(code)))?;

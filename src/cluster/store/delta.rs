@@ -106,12 +106,15 @@ impl Within<'_> {
     }
 }
 
+/// The values that an object is found under.
+pub type Values = dyn Fn(&Document) -> Vec<String> + Send + Sync;
+
 /// A named index: which values an object is found under.
 #[derive(Clone)]
 pub struct Index {
     /// Kept with the stored values: a function that answers differently needs a new name.
     pub name: String,
-    pub values: Arc<dyn Fn(&Document) -> Vec<String> + Send + Sync>,
+    pub values: Arc<Values>,
 }
 
 impl Index {

@@ -437,7 +437,8 @@ async fn a_full_disk_drops_nothing_and_heals() {
             failing.unwrap()
         }
     );
-    (written.unwrap(), put.unwrap());
+    written.unwrap();
+    put.unwrap();
     assert!(failing.contains("full"), "{failing}");
     settle(&store).await;
     assert_eq!(*attempts.lock().unwrap(), 3);
