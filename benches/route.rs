@@ -9,17 +9,17 @@ use kubediff::{
     sink::sample,
 };
 
-fn texts<const N: usize>(texts: [String; N]) -> Vec<String> {
-    texts.to_vec()
+fn texts(texts: &[&str]) -> Vec<String> {
+    texts.iter().map(|text| (*text).to_owned()).collect()
 }
 
 /// As teams write them: a namespace or its labels each, a kind or a class here and there, now and then an expression.
 fn team(index: usize) -> Match {
-    let mut matching = Match { namespaces: texts([format!("team-{index}-*")]), ..Match::default() };
+    let mut matching = Match { namespaces: vec![format!("team-{index}-*")], ..Match::default() };
     match index % 5 {
-        0 => matching.kinds = texts(["Deployment".into(), "StatefulSet".into(), "*Set".into()]),
-        1 => matching.not_managers = texts(["argocd*".into(), "flux*".into()]),
-        2 => matching.paths = texts(["spec.**.image".into(), "/metadata/labels/*".into()]),
+        0 => matching.kinds = texts(&["Deployment", "StatefulSet", "*Set"]),
+        1 => matching.not_managers = texts(&["argocd*", "flux*"]),
+        2 => matching.paths = texts(&["spec.**.image", "/metadata/labels/*"]),
         3 => matching.labels = format!("team={index},tier in (front, back)"),
         _ => matching.when = "event.changes.exists(c, c.field.endsWith('.image'))".into(),
     }

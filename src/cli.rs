@@ -77,7 +77,7 @@ async fn run(command: Command, shutdown: Shutdown) -> anyhow::Result<ExitCode> {
         Command::Diff(args) => return diff::run(&args),
         Command::Check(args) => return check::run(args),
         Command::Explain(args) => return explain::run(args),
-        Command::Migrate(args) => return migrate::run(args),
+        Command::Migrate(args) => return migrate::run(&args),
         Command::TestSink(args) => test_sink::run(args).await?,
         Command::DeadLetters(args) => dead_letters::run(&args)?,
     }

@@ -206,7 +206,7 @@ async fn a_reason_never_tells_the_address() {
     for subject in Subject::over_http() {
         let folder = tempfile::tempdir().unwrap();
         let secret = subject.secret();
-        let echo = subject.receiver().unwrap().url(secret);
+        let echo = subject.receiver().unwrap().url("/") + secret;
         let answer = Answer::status(500).with_body(format!("error at {echo}, that is {secret}"));
         subject.then(std::iter::repeat_n(answer, 4));
         let rig = Rig::open(&folder.path().join("k.db"), &subject).await;

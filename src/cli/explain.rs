@@ -12,7 +12,7 @@ use jiff::Timestamp;
 use kubediff::{
     config::{Lookup, Plan, Sources},
     event::{Event, render},
-    route::{Context, Explanation},
+    route::{self, Context, Explanation},
     sink::{Target, format, rollup, stdout, webhook},
 };
 
@@ -144,7 +144,7 @@ fn as_json(explanation: &Explanation) -> String {
         "steps": explanation.steps,
         "annotated": explanation.annotated,
         "sinks": decision.sinks.iter().map(|sink| &**sink).collect::<Vec<_>>(),
-        "dropped": decision.dropped.as_ref().map(|dropped| dropped.reason()),
+        "dropped": decision.dropped.as_ref().map(route::Dropped::reason),
         "silenced": names(&decision.silenced),
         "unknown_sinks": decision.unknown_sinks,
     });

@@ -19,7 +19,7 @@ pub(crate) struct Args {
     file: PathBuf,
 }
 
-pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
+pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let name = args.file.display().to_string();
     let text =
         std::fs::read_to_string(&args.file).map_err(|error| Usage(anyhow!("{name}: cannot be read: {error}")))?;

@@ -34,7 +34,7 @@ config:
       continue: true
       routes: [{match: {kinds: [Pod]}, drop: pods}]
     - name: all
-      when: "event.changes.exists(c,\n  c.field == 'x')"
+      match: {when: "event.changes.exists(c,\n  c.field == 'x')"}
       sinks: [audit]
 "##;
     let mut said: Value = serde_saphyr::from_str::<Value>(values).unwrap()["config"].take();
@@ -55,9 +55,9 @@ config:
 
 #[tokio::test]
 async fn null_takes_a_default_out() {
-    let rendered = toml(&render("config: {state: {max_bytes: null}, sinks: null, redact: {patterns: null}}").await);
+    let rendered = toml(&render("config: {state: {max_bytes: null}, server: null}").await);
     assert!(!rendered["state"].as_table().unwrap().contains_key("max_bytes"), "{rendered}");
-    assert!(!rendered.contains_key("sinks"), "{rendered}");
+    assert!(!rendered.contains_key("server"), "{rendered}");
 }
 
 #[tokio::test]

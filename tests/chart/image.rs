@@ -79,8 +79,22 @@ async fn static_program() -> PathBuf {
     made.into_iter().find(|path| path.extension().is_none()).expect("a program")
 }
 
+/// Without what cargo sets for this test: build scripts that look at it would take the crates for changed ones.
+fn clean(command: &mut Command) {
+    for (name, _) in std::env::vars_os() {
+        let name = name.to_string_lossy();
+        let own = ["CARGO_MANIFEST_", "CARGO_PKG_", "CARGO_BIN_", "CARGO_CRATE_", "CARGO_PRIMARY_"];
+        if own.iter().any(|prefix| name.starts_with(prefix)) || name == "CARGO" || name == "OUT_DIR" {
+            command.env_remove(&*name);
+        }
+    }
+}
+
 async fn run(program: &str, args: &[&str]) -> String {
-    let output = guard::run(Command::new(program).args(args)).await.unwrap_or_else(|e| panic!("{program}: {e}"));
+    let mut command = Command::new(program);
+    command.args(args);
+    clean(&mut command);
+    let output = guard::run(&mut command).await.unwrap_or_else(|e| panic!("{program}: {e}"));
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{program} {} failed: {said}", args.join(" "));
     String::from_utf8(output.stdout).unwrap()
@@ -90,15 +104,21 @@ fn text(path: &Path) -> String {
     path.to_string_lossy().into_owned()
 }
 
+/// A program of the administrator's, which need not be on the PATH.
+fn tool(name: &str) -> String {
+    let places = ["/usr/sbin", "/usr/bin", "/sbin", "/bin"].map(|folder| format!("{folder}/{name}"));
+    places.into_iter().find(|path| Path::new(path).exists()).unwrap_or_else(|| panic!("{name} is needed"))
+}
+
 /// The start of a command that sees `root` as its only files, with no variable but those given, as the user of the
 /// image. Who is not root here is one in a user namespace of their own.
 pub fn contained(root: &Path, variables: &[(&str, &str)]) -> Vec<String> {
     let mut command: Vec<String> = ["env", "-i"].map(str::to_owned).to_vec();
     command.extend(variables.iter().map(|(key, value)| format!("{key}={value}")));
     if is_root() {
-        command.extend(["chroot".to_owned(), "--userspec=65532:65532".to_owned(), "--groups=65532".to_owned()]);
+        command.extend([tool("chroot"), "--userspec=65532:65532".to_owned(), "--groups=65532".to_owned()]);
     } else {
-        command.extend(["unshare", "--map-root-user", "chroot"].map(str::to_owned));
+        command.extend([tool("unshare"), "--map-root-user".to_owned(), tool("chroot")]);
     }
     command.extend([text(root), "/kubediff".to_owned()]);
     command

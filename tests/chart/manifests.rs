@@ -36,8 +36,10 @@ extraVolumes: [{name: ca, configMap: {name: ca}}]
 extraVolumeMounts: [{name: ca, mountPath: /etc/ssl/ca}]
 nodeSelector: {disk: ssd}
 tolerations: [{key: k, operator: Exists}]
-affinity: {podAntiAffinity: {requiredDuringSchedulingIgnoredDuringExecution: [{topologyKey: zone}]}}
-topologySpreadConstraints: [{maxSkew: 1, topologyKey: zone, whenUnsatisfiable: ScheduleAnyway}]
+affinity: {podAntiAffinity: {requiredDuringSchedulingIgnoredDuringExecution: [
+  {topologyKey: zone, labelSelector: {matchLabels: {a: b}}}]}}
+topologySpreadConstraints: [
+  {maxSkew: 1, topologyKey: zone, whenUnsatisfiable: ScheduleAnyway, labelSelector: {matchLabels: {a: b}}}]
 priorityClassName: system-cluster-critical
 runtimeClassName: gvisor
 networkPolicy: {enabled: true, from: [{podSelector: {}}], restrictEgress: true, to: [{ports: [{port: 6443}]}]}

@@ -99,6 +99,9 @@ impl Load {
     }
 }
 
+/// Every namespace gets this ConfigMap from the controllers, when they run.
+const NOT_OURS: &str = "kube-root-ca.crt";
+
 /// What the received events come to.
 #[derive(Debug, Default)]
 pub struct Replay {
@@ -133,6 +136,9 @@ impl Replay {
     }
 
     fn apply(&mut self, event: &Value, versions: &mut BTreeMap<String, String>) {
+        if event["resource"]["name"] == NOT_OURS {
+            return;
+        }
         self.changes += 1;
         self.late += u64::from(event["observed"] == "late");
         let text = |field: &str| event["resource"][field].as_str().unwrap_or_default().to_owned();
@@ -188,6 +194,5 @@ async fn fresh(access: &Access, namespace: &str) -> Option<BTreeMap<String, Valu
     let documents =
         list["items"].as_array()?.iter().map(|item| door.admit(&resource, item.to_string().as_bytes()).unwrap());
     let all = documents.map(|d| (format!("{}/{}", d.meta().namespace, d.meta().name), d.value()));
-    // Each namespace's own certificate bundle was there before.
-    Some(all.filter(|(name, _)| !name.ends_with("/kube-root-ca.crt")).collect())
+    Some(all.filter(|(name, _)| !name.ends_with(NOT_OURS)).collect())
 }

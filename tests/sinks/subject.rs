@@ -136,6 +136,7 @@ impl Subject {
     /// The part of its address that nobody else may know.
     pub fn secret(&self) -> &'static str {
         match &self.target {
+            Target::Slack(_) if self.has_thread() => fake::TOKEN,
             Target::Slack(_) => fake::WEBHOOK_PATH,
             _ => "/hook/very-secret",
         }
@@ -174,7 +175,9 @@ impl Subject {
             }
             Far::Slack(slack) => {
                 let whole = |message: &fake::Message| format!("{} {}", message.text, serde_json::json!(message.blocks));
-                slack.messages().iter().map(whole).collect()
+                let cut = slack.receiver().received().into_iter().filter(|r| matches!(r.answer, Answer::CutInBody));
+                let cut = cut.map(|request| String::from_utf8_lossy(&request.body).into_owned());
+                slack.messages().iter().map(whole).chain(cut).collect()
             }
             Far::Pipe(lines, _) => lines.lock().unwrap().clone(),
         }
