@@ -45,5 +45,8 @@ print(f'<rect width="{width:.0f}" height="{height}" rx="8" fill="#0d1117"/>')
 print('<g font-family="ui-monospace,SFMono-Regular,Menlo,Consolas,\'DejaVu Sans Mono\',monospace" font-size="14" fill="#e6edf3">')
 print(f'<text x="{PAD}" y="23" fill-opacity="0.6">{html.escape(sys.argv[1])}</text>')
 for row, line in enumerate(lines):
-    print(f'<text x="{PAD}" y="{BAR + (row + 1) * LINE - 6}">{spans(line)}</text>')
+    # Not all keep the spaces at the beginning either.
+    start = re.match(r"(?:\x1b\[[0-9;]*m| )*", line).group()
+    rest, indent = start.replace(" ", "") + line[len(start):], start.count(" ")
+    print(f'<text x="{PAD + indent * CHAR:.1f}" y="{BAR + (row + 1) * LINE - 6}">{spans(rest)}</text>')
 print("</g>\n</svg>")
