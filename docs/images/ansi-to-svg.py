@@ -17,8 +17,10 @@ def spans(line):
     for part in re.split(r"(\x1b\[[0-9;]*m)", line):
         if not part.startswith("\x1b["):
             if part:
+                # Not all that draw SVG keep runs of spaces.
+                text = html.escape(part).replace(" ", "\u00a0")
                 attributes = "".join(f' {k}="{v}"' for k, v in style.items())
-                out.append(f"<tspan{attributes}>{html.escape(part)}</tspan>" if style else html.escape(part))
+                out.append(f"<tspan{attributes}>{text}</tspan>" if style else text)
             continue
         for code in part[2:-1].split(";"):
             if code in COLOURS:
@@ -43,5 +45,8 @@ print(f'<rect width="{width:.0f}" height="{height}" rx="8" fill="#0d1117"/>')
 print('<g font-family="ui-monospace,SFMono-Regular,Menlo,Consolas,\'DejaVu Sans Mono\',monospace" font-size="14" fill="#e6edf3">')
 print(f'<text x="{PAD}" y="23" fill-opacity="0.6">{html.escape(sys.argv[1])}</text>')
 for row, line in enumerate(lines):
-    print(f'<text x="{PAD}" y="{BAR + (row + 1) * LINE - 6}" xml:space="preserve">{spans(line)}</text>')
+    # Not all keep the spaces at the beginning either.
+    start = re.match(r"(?:\x1b\[[0-9;]*m| )*", line).group()
+    rest, indent = start.replace(" ", "") + line[len(start):], start.count(" ")
+    print(f'<text x="{PAD + indent * CHAR:.1f}" y="{BAR + (row + 1) * LINE - 6}">{spans(rest)}</text>')
 print("</g>\n</svg>")

@@ -84,14 +84,21 @@ fn item(field: &str) -> Option<(&str, &str)> {
     (!key.starts_with('"')).then_some((&inside[..open], key))
 }
 
-/// A list item that came or went: `LOG_LEVEL=debug` where it is a name and a value, else in flow style.
+/// What came or went: `LOG_LEVEL=debug` where it is a name and a value, or a list of such, else in flow style.
 fn item_text(value: &Value) -> String {
     match value {
-        Value::Object(fields) if fields.len() == 2 && fields.contains_key("name") && fields.contains_key("value") => {
-            format!("{}={}", words::whole(&value["name"]), words::whole(&value["value"]))
+        Value::Array(items) if !items.is_empty() && items.iter().all(is_pair) => {
+            items.iter().map(item_text).collect::<Vec<_>>().join(", ")
         }
+        _ if is_pair(value) => format!("{}={}", words::whole(&value["name"]), words::whole(&value["value"])),
         _ => words::whole(value),
     }
+}
+
+fn is_pair(value: &Value) -> bool {
+    value
+        .as_object()
+        .is_some_and(|fields| fields.len() == 2 && fields.contains_key("name") && fields.contains_key("value"))
 }
 
 /// The line diff of a change of text, where that is the way to show it: as the diff made it, or made here for short

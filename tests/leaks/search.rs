@@ -5,8 +5,8 @@ use std::{
     path::Path,
 };
 
-use aho_corasick::AhoCorasick;
 use base64::{Engine, prelude::BASE64_STANDARD};
+use regex::bytes::{Regex, RegexBuilder};
 use rusqlite::{Connection, OpenFlags, types::ValueRef};
 use serde_json::Value;
 
@@ -14,7 +14,7 @@ use serde_json::Value;
 pub struct Planted {
     /// All that a value can be written as, and the value.
     needles: BTreeMap<String, String>,
-    search: Option<AhoCorasick>,
+    search: Option<Regex>,
     found: BTreeSet<String>,
     looked: usize,
 }
@@ -42,11 +42,14 @@ impl Planted {
     }
 
     pub fn absent(&mut self, place: &str, bytes: &[u8]) {
-        let search = self.search.get_or_insert_with(|| AhoCorasick::new(self.needles.keys()).expect("needles"));
+        let search = self.search.get_or_insert_with(|| {
+            let all: Vec<String> = self.needles.keys().map(|needle| regex::escape(needle)).collect();
+            RegexBuilder::new(&all.join("|")).unicode(false).size_limit(100 << 20).build().expect("a pattern")
+        });
         self.looked += bytes.len();
         for hit in search.find_iter(bytes) {
             let around = &bytes[hit.start().saturating_sub(120)..(hit.end() + 60).min(bytes.len())];
-            let secret = self.needles.values().nth(hit.pattern().as_usize()).expect("a needle");
+            let secret = &self.needles[&String::from_utf8_lossy(hit.as_bytes()).into_owned()];
             self.found.insert(format!("{secret} in {place}: {}", String::from_utf8_lossy(around)));
         }
     }

@@ -132,28 +132,31 @@ fn label(change: &Change) -> &str {
 }
 
 fn table(changes: &[&Change], style: &Style, paint: Paint) -> Vec<String> {
-    // The left column takes what it needs, but leaves half a line to the values.
-    let in_line = changes.iter().filter(|change| lines(change).is_none());
-    let widest = in_line.map(|change| label(change).chars().count()).max().unwrap_or(0);
-    let limit = if style.width == 0 { 80 } else { (style.width / 2).max(NARROW) };
-    let column = widest.min(limit);
-    let room = if style.width == 0 {
-        usize::MAX
+    // The left column takes what it needs, and leaves half a line to the values, or less where that is enough for them.
+    let in_line: Vec<&Change> = changes.iter().copied().filter(|change| lines(change).is_none()).collect();
+    let widest = in_line.iter().map(|change| label(change).chars().count()).max().unwrap_or(0);
+    let beside = INDENT.len() + GAP.len();
+    let limit = if style.width == 0 {
+        80
     } else {
-        style.width.saturating_sub(INDENT.len() + column + GAP.len()).max(NARROW)
+        let longest = in_line.iter().map(|change| values(change, usize::MAX, Paint(false)).chars().count()).max();
+        let left = style.width.saturating_sub(beside + longest.unwrap_or(0));
+        left.max(style.width / 2).max(NARROW)
     };
+    let column = widest.min(limit);
+    let room = if style.width == 0 { usize::MAX } else { style.width.saturating_sub(beside + column).max(NARROW) };
     let mut rows = Vec::new();
     for change in changes {
         let label = words::one_line(label(change));
-        let label = if style.width == 0 { label } else { words::cut_middle(&label, column) };
         if let Some(text) = lines(change) {
-            rows.push(format!("{INDENT}{label}"));
+            rows.push(format!("{INDENT}{}", fit(&label, style, INDENT.len())));
             for line in text.lines() {
                 let line = words::one_line(&line.replace('\t', "    "));
                 rows.push(format!("{INDENT}{INDENT}{}", paint.marked(&fit(&line, style, 2 * INDENT.len()))));
             }
             continue;
         }
+        let label = if style.width == 0 { label } else { words::cut_middle(&label, column) };
         rows.push(format!("{INDENT}{label:column$}{GAP}{}", values(change, room, paint)));
     }
     rows

@@ -79,6 +79,27 @@ fn long_values_are_cut_to_the_width_with_the_change_in_sight() {
 }
 
 #[test]
+fn names_of_fields_are_cut_only_where_their_values_need_the_room() {
+    let narrow = Style { width: 100, ..Style::plain() };
+    let head = "{apiVersion: apps/v1, kind: Deployment, metadata: {name: web, ";
+    let revision = |n: u32| format!("annotations: {{deployment.kubernetes.io/revision: '{n}'}}}}}}");
+    let text = terminal(&event(head, &revision(1), &revision(2)), &narrow);
+    assert!(text.contains("\n    metadata.annotations[\"deployment.kubernetes.io/revision\"]   1 -> 2\n"), "{text}");
+    let file = |line: &str| format!("data: {{app.yaml: \"one\\n{line}\\n\"}}}}");
+    let head = "{apiVersion: v1, kind: ConfigMap, metadata: {name: c}, ";
+    let text = terminal(&event(head, &file("two"), &file("2")), &narrow);
+    assert!(text.contains("\n    data[\"app.yaml\"]\n"), "{text}");
+}
+
+#[test]
+fn the_first_variables_of_a_container_read_as_names_and_values() {
+    let container = |env: &str| format!("spec: {{template: {{spec: {{containers: [{{name: web{env}}}]}}}}}}}}");
+    let new = container(", env: [{name: A, value: x}, {name: B, value: z}]");
+    let text = terminal(&event(HEAD, &container(""), &new), &Style::plain());
+    assert!(text.ends_with("    spec.template.spec.containers[web].env   + A=x, B=z\n"), "{text}");
+}
+
+#[test]
 fn a_change_of_status_alone_is_told_by_its_sentence_unless_asked_for() {
     let event = event(
         "{apiVersion: v1, kind: Node, metadata: {name: node-1}, ",

@@ -96,7 +96,8 @@ fn progress(update: &Update<'_>) -> Option<String> {
     if wanted == 0 && all == 0 {
         return Some("no pods left".into());
     }
-    if updated < wanted || all > wanted.max(updated) && updated != was.updated {
+    // Old pods that are still there belong to the rollout; new ones too many to scaling down.
+    if updated < wanted || updated == wanted && all > wanted {
         return Some(format!("rolling out: {updated} of {} updated, {ready} ready", words::count(wanted, "pod")));
     }
     let replaced = kind != "ReplicaSet" && (was.updated != updated || was.all > all);
@@ -106,6 +107,9 @@ fn progress(update: &Update<'_>) -> Option<String> {
     }
     if was.ready == ready && was.wanted == wanted && was.all == all {
         return None;
+    }
+    if ready > wanted {
+        return Some(format!("{} ready, {wanted} wanted", words::count(ready, "pod")));
     }
     let mut part = format!("{ready} of {} ready", words::count(wanted, "pod"));
     if was.ready > ready && was.wanted == wanted {
