@@ -376,8 +376,7 @@ async fn strange_objects_are_stored_as_they_are() {
     let group = format!("{}.example.com", ns.name());
     cluster.apply(ns.name(), &crd(&group, &["v1"], "v1")).await;
     cluster.kubectl(&["wait", "--for=condition=Established", &format!("crd/widgets.{group}"), "--timeout=30s"]).await;
-    let mut settings = Settings::default();
-    settings.include = vec![Pattern::parse(&format!("{group}/*")).unwrap()];
+    let settings = Settings { include: vec![Pattern::parse(&format!("{group}/*")).unwrap()], ..Settings::default() };
     let rig = Rig::start(cluster.access(), &Place::Temporary, settings).await;
     rig.synced().await;
     let mut deep = json!("bottom");

@@ -200,7 +200,7 @@ async fn send(access: &Access, method: Method, path: &str, body: &Value) -> Valu
     .await
 }
 
-fn container(name: &str, image: &str, tag: &str, env: Value) -> Value {
+fn container(name: &str, image: &str, tag: &str, env: &Value) -> Value {
     json!({
         "name": name, "image": format!("registry.example.com/shop/{image}:{tag}"), "imagePullPolicy": "IfNotPresent",
         "ports": [{"name": name, "containerPort": 8000 + name.len()}],
@@ -226,8 +226,8 @@ fn pod() -> Value {
         "spec": {
             "automountServiceAccountToken": false, "nodeName": NODE, "terminationGracePeriodSeconds": 30,
             "containers": [
-                container("web", APP, TAG, json!([{"name": "LOG_LEVEL", "value": "info"}, {"name": "FEATURES", "value": VALUE}])),
-                container("proxy", "proxy", "v3.2.1", json!([{"name": "POD_IP", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}}])),
+                container("web", APP, TAG, &json!([{"name": "LOG_LEVEL", "value": "info"}, {"name": "FEATURES", "value": VALUE}])),
+                container("proxy", "proxy", "v3.2.1", &json!([{"name": "POD_IP", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}}])),
             ],
             "volumes": [
                 {"name": "config", "configMap": {"name": APP}},

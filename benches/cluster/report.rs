@@ -121,11 +121,14 @@ impl Report {
     }
 }
 
+/// A figure of a subject: its value, and how it is written.
+type Figure = dyn Fn(&Figures) -> Option<(f64, String)>;
+
 /// A line of the table: a name, and a value with its text for each program. The last column is the ratio of the last
 /// program's to the first's.
 struct Line {
     name: String,
-    of: Box<dyn Fn(&Figures) -> Option<(f64, String)>>,
+    of: Box<Figure>,
 }
 
 fn line(name: impl Into<String>, of: impl Fn(&Figures) -> Option<(f64, String)> + 'static) -> Line {
@@ -160,7 +163,7 @@ fn rows(measured: &Measured) -> Vec<Vec<String>> {
         }),
         line("CPU to sync", move |f| seconds(f.sync_cpu)),
     ];
-    let rates = measured.subjects.first().map(|figures| figures.runs.len()).unwrap_or(0);
+    let rates = measured.subjects.first().map_or(0, |figures| figures.runs.len());
     for i in 0..rates {
         let asked = measured.subjects[0].runs[i].0.asked;
         let percentile = move |percent: usize| {
@@ -238,7 +241,7 @@ fn table(rows: &[Vec<String>]) -> String {
         if n == 0 {
             for (i, width) in widths.iter().enumerate() {
                 let dashes = "-".repeat(*width);
-                let _ = if i == 0 { write!(text, "|-{dashes}-") } else { write!(text, "|-{}:", dashes) };
+                let _ = if i == 0 { write!(text, "|-{dashes}-") } else { write!(text, "|-{dashes}:") };
             }
             text.push_str("|\n");
         }
