@@ -12,7 +12,7 @@ use std::{
 use rusqlite::{Connection, Transaction};
 use tokio_util::sync::CancellationToken;
 
-use super::{Ended, Lost, Shared, dead, now_ms, worker::millis};
+use super::{Ended, Lost, Shared, dead, now_ms, seat::millis};
 use crate::cluster::store::{Reader, Store};
 
 /// Rows a step.
@@ -64,10 +64,7 @@ pub(super) async fn run(store: Store, shared: Arc<Shared>, keep: Keep, stop: Can
         }
         next = tokio::time::Instant::now() + EVERY;
         loop {
-            let removed = match step(&store, &shared, keep).await {
-                Ok(removed) => removed,
-                Err(_) => return Ended::StoreClosed,
-            };
+            let Ok(removed) = step(&store, &shared, keep).await else { return Ended::StoreClosed };
             if !removed.more || stop.is_cancelled() {
                 break;
             }
