@@ -6,6 +6,7 @@
 //! | [`rows`] | events in their table and out of it again |
 //! | [`recent`] | the newest events, so that sinks that keep up read nothing back |
 //! | [`queue`] | whose turn it is: order per object, retries, bounded memory; pure |
+//! | `seat` | what every worker stands on |
 //! | [`worker`] | one task a sink: send, retry, give up, acknowledge |
 //! | [`chat`] | the same for chats, rolled up into messages |
 //! | [`dead`] | what could not be delivered: listed, tried again |
@@ -24,6 +25,7 @@ pub mod recent;
 pub mod record;
 pub mod retention;
 pub mod rows;
+mod seat;
 pub mod worker;
 
 #[cfg(test)]
@@ -104,7 +106,7 @@ struct Plan {
 #[derive(Clone)]
 struct Slot {
     id: i64,
-    wake: Arc<worker::Wake>,
+    wake: Arc<seat::Wake>,
 }
 
 impl Ledger {
@@ -210,6 +212,7 @@ const UPKEEP: &str = "(upkeep)";
 struct Running {
     settings: sink::Settings,
     stop: CancellationToken,
+    abort: tokio::task::AbortHandle,
 }
 
 /// How long a sink that is no longer configured may take to finish what it has in hand.
@@ -244,7 +247,7 @@ impl Delivery {
         let known = self.ledger.shared.plan().sinks.get(&name).map(|slot| slot.wake.clone());
         let wake = known.unwrap_or_default();
         let stop = CancellationToken::new();
-        let seat = worker::Seat {
+        let seat = seat::Seat {
             name: name.clone(),
             id,
             retry: settings.retry,
@@ -263,26 +266,26 @@ impl Delivery {
             Built::Chat(chat) => self.tasks.spawn(chat::run(seat, chat)),
         };
         self.names.insert(task.id(), name.clone());
-        self.running.insert(name, Running { settings, stop });
+        self.running.insert(name, Running { settings, stop, abort: task });
         Ok(())
     }
 
     async fn stop(&mut self, name: &Arc<str>, within: Duration) {
         let Some(running) = self.running.remove(name) else { return };
         running.stop.cancel();
-        let done = async {
-            while self.names.values().any(|other| other == name) {
-                if self.next_end().await.is_none() {
-                    break;
-                }
-            }
-        };
-        if tokio::time::timeout(within, done).await.is_err() {
+        if tokio::time::timeout(within, self.gone(name)).await.is_err() {
             tracing::warn!(sink = %name, "the sink did not finish in time; what it had in hand is sent again later");
-            // Nothing else may take its rows while it still runs.
-            let ids: Vec<_> = self.names.iter().filter(|(_, n)| *n == name).map(|(id, _)| *id).collect();
-            for id in ids {
-                self.names.remove(&id);
+            // Nobody else may take its rows while it still runs.
+            running.abort.abort();
+            self.gone(name).await;
+        }
+    }
+
+    /// Until the worker of this name has ended.
+    async fn gone(&mut self, name: &Arc<str>) {
+        while self.names.values().any(|other| other == name) {
+            if self.next_end().await.is_none() {
+                return;
             }
         }
     }

@@ -3,6 +3,7 @@
 //! A message and what it tells are stored in the transaction that takes its deliveries off the list: after a restart
 //! the same message goes on. When there is more than the chat takes, what waits becomes one digest with counts.
 
+mod group;
 mod pace;
 
 use std::{
@@ -13,12 +14,15 @@ use std::{
 
 use rusqlite::{OptionalExtension, params};
 
-use self::pace::Bucket;
+use self::{
+    group::{Group, Kept, Message},
+    pace::Bucket,
+};
 use super::{
     Ended,
     count::Lost,
     now_ms,
-    worker::{Ack, Seat, millis},
+    seat::{Ack, Seat, millis},
 };
 use crate::{
     event::Event,
@@ -36,28 +40,6 @@ const PAGE: usize = 500;
 const OVERFLOW: usize = 20;
 /// Between two edits of the same message.
 const EDIT_INTERVAL: Duration = Duration::from_secs(3);
-/// Lines of one reply in a thread; more are counted.
-const THREAD_LINES: usize = 15;
-
-/// The changes of one owner that are not told yet, and the message that they belong to.
-struct Group {
-    seqs: Vec<i64>,
-    story: Story,
-    /// For the thread.
-    lines: Vec<String>,
-    more_lines: usize,
-    message: Option<Message>,
-    /// Of the oldest and the newest change that is not told yet.
-    first: i64,
-    last: i64,
-    attempts: u32,
-}
-
-#[derive(Clone)]
-struct Message {
-    place: Place,
-    opened: i64,
-}
 
 struct Teller {
     seat: Seat,
@@ -166,28 +148,10 @@ impl Teller {
         if !self.groups.contains_key(&key) {
             let (message, story) =
                 self.open_message(&key).await?.map_or((None, Story::default()), |(m, s)| (Some(m), s));
-            let group = Group {
-                seqs: Vec::new(),
-                story,
-                lines: Vec::new(),
-                more_lines: 0,
-                message,
-                first: time,
-                last: time,
-                attempts: 0,
-            };
-            self.groups.insert(key.clone(), group);
+            self.groups.insert(key.clone(), Group::new(message, story, time));
         }
         let Some(group) = self.groups.get_mut(&key) else { return Ok(()) };
-        group.story.add(event);
-        group.seqs.push(seq);
-        group.first = group.first.min(time);
-        group.last = group.last.max(time);
-        if group.lines.len() < THREAD_LINES {
-            group.lines.push(rollup::line(event));
-        } else {
-            group.more_lines += 1;
-        }
+        group.add(seq, event, time);
         Ok(())
     }
 
@@ -411,24 +375,7 @@ impl Teller {
         let (sink, max) = (self.seat.id, millis(self.habits.max));
         let written = self.seat.store.write(Box::new(move |transaction| {
             acks.iter().try_for_each(|ack| ack.write(transaction, sink))?;
-            let Some(Kept { owner, place, opened, story }) = &kept else { return Ok(()) };
-            transaction
-                .prepare_cached("DELETE FROM chat_messages WHERE sink = ?1 AND opened < ?2")?
-                .execute(params![sink, now_ms() - max])?;
-            transaction
-                .prepare_cached(
-                    "INSERT OR REPLACE INTO chat_messages (sink, owner, channel, ts, opened, story)
-                     VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
-                )?
-                .execute(params![
-                    sink,
-                    owner,
-                    place.channel,
-                    place.ts,
-                    opened,
-                    serde_json::to_string(story).unwrap_or_default()
-                ])
-                .map(drop)
+            kept.as_ref().map_or(Ok(()), |kept| kept.write(transaction, sink, max))
         }));
         written.await.map_err(|_| Ended::StoreClosed)?;
         failpoint::hit("after-ack");
@@ -439,29 +386,4 @@ impl Teller {
 enum Call<'a> {
     Post(&'a Card, Option<&'a Place>),
     Update(&'a Place, &'a Card),
-}
-
-/// What is stored of a message.
-struct Kept {
-    owner: String,
-    place: Place,
-    opened: i64,
-    story: Story,
-}
-
-impl Group {
-    /// Whether the thread has something to say that the message itself does not.
-    fn has_parts(&self) -> bool {
-        self.message.is_some() || self.lines.len() + self.more_lines > 1
-    }
-
-    fn parts(&self) -> Card {
-        let mut lines = self.lines.clone();
-        if self.more_lines > 0 {
-            lines.push(format!("and {} more", self.more_lines));
-        }
-        let n = self.lines.len() + self.more_lines;
-        let title = if n == 1 { lines.remove(0) } else { format!("{n} changes") };
-        Card { title, lines, diff: String::new(), footer: String::new(), colour: "#9aa0a6".into(), event: None }
-    }
 }

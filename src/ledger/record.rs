@@ -8,7 +8,7 @@ use std::{
 
 use serde_json::Value;
 
-use super::{Around, Shared, rows, worker::Wake};
+use super::{Around, Shared, rows, seat::Wake};
 use crate::{
     cluster::{
         Feed, Resource,

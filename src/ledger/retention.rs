@@ -12,7 +12,7 @@ use std::{
 use rusqlite::{Connection, Transaction};
 use tokio_util::sync::CancellationToken;
 
-use super::{Ended, Lost, Shared, dead, now_ms, worker::millis};
+use super::{Ended, Lost, Shared, dead, now_ms, seat::millis};
 use crate::cluster::store::{Reader, Store};
 
 /// Rows a step.
