@@ -26,6 +26,7 @@ chart-readme: ## Write the chart's README from the comments in its values
 SIZES ?= 10000
 bench: ## Measure beside a Go program on client-go's informers, into docs/benchmarks.md (SIZES=1000,10000,100000+0)
 	@tests/cluster/build check
+	cargo bench --bench event
 	cargo bench --bench memory
 	cargo bench --bench cluster -- --write --sizes $(SIZES)
 

@@ -21,6 +21,7 @@ use crate::{
     },
     event::Cluster,
     ledger::{self, Delivery, Ended, Ledger, retention::Keep},
+    metrics,
     redact::{self, Door},
     shutdown::Shutdown,
     sink,
@@ -39,11 +40,21 @@ pub struct Settings {
     pub redact: redact::Settings,
     pub place: Place,
     pub keep: Keep,
-    /// Where `/livez` and `/readyz` are served; `None` for nowhere.
+    /// Where `/livez`, `/readyz` and `/metrics` are served; `None` for nowhere.
     pub probes: Option<SocketAddr>,
     pub sinks: Vec<sink::Settings>,
     /// `None`: everything to every sink.
     pub route: Option<ledger::Route>,
+}
+
+/// What became of the configuration since the start.
+#[derive(Clone, Default)]
+pub enum Reload {
+    #[default]
+    Unchanged,
+    New(Arc<Settings>),
+    /// It is wrong now, and the one before goes on.
+    Wrong,
 }
 
 /// Why the service could not start or go on.
@@ -74,7 +85,7 @@ pub async fn run(
     settings: Settings,
     source: Arc<dyn Source>,
     shutdown: Shutdown,
-    mut reload: watch::Receiver<Option<Arc<Settings>>>,
+    mut reload: watch::Receiver<Reload>,
 ) -> Result<(), Error> {
     let Some(uid) = cluster_uid(&*source, &shutdown).await else { return Ok(()) };
     let name = if settings.cluster.is_empty() { uid.clone() } else { settings.cluster.clone() };
@@ -94,10 +105,17 @@ pub async fn run(
     ledger.set_route(settings.route.clone());
     let mut delivery = ledger.start(store.clone(), settings.keep, sinks(&settings)?).await?;
 
+    let reload_ok = watch::Sender::new(true);
     let stop = CancellationToken::new();
     let mut tasks = JoinSet::new();
     if let Some(address) = settings.probes {
-        let health = probes::Health { factory: factory.clone(), overview: overview.clone(), store: store.health() };
+        let sources = metrics::Sources {
+            factory: factory.clone(),
+            store: store.clone(),
+            ledger: ledger.clone(),
+            reload_ok: reload_ok.subscribe(),
+        };
+        let health = probes::Health { overview: overview.clone(), metrics: sources };
         let listener = probes::listen(address).await.map_err(|source| Error::Listen { address, source })?;
         tasks.spawn(probes::serve(listener, health, stop.clone()));
     }
@@ -119,7 +137,8 @@ pub async fn run(
             },
             Ok(()) = reload.changed() => {
                 let new = reload.borrow_and_update().clone();
-                if let Some(new) = new {
+                reload_ok.send_replace(!matches!(new, Reload::Wrong));
+                if let Reload::New(new) = new {
                     apply(&new, &ledger, &mut delivery, &selection).await?;
                 }
             }

@@ -4,11 +4,15 @@
 //! [`Command`] and once in [`run`]. It prints with `writeln!(io::stdout(), ...)?` and never with `println!`, which
 //! panics when the reader of a pipe goes away.
 
+mod check;
 mod connect;
+mod dead_letters;
 mod diff;
+mod explain;
+mod migrate;
 mod resources;
 mod run;
-mod wait;
+mod test_sink;
 mod watch;
 
 use std::{io, process::ExitCode};
@@ -27,6 +31,10 @@ Examples:
   kubediff watch deploy -n shop             what happens to the Deployments of a namespace
   kubediff resources                        what is watched by default, and what is not
   kubediff diff old.yaml new.yaml           what changed between two files; no cluster needed
+  kubediff check --config kubediff.toml     whether a configuration is right, and what it would do
+  kubediff explain event.json               which routes take an event, and why the others do not
+  kubediff test-sink ops --config F         does the sink work? Sends one sample
+  kubediff dead-letters list --config F     what could not be delivered, and why
   kubediff --version                        the version and the git revision that it was built from
   KUBEDIFF_LOG=debug kubediff COMMAND       say more on stderr; also per module: info,kubediff::sink=debug
   kubediff --log-format json COMMAND        log for machines
@@ -52,9 +60,13 @@ enum Command {
     /// List what would be watched, what not, and why
     Resources(resources::Args),
     Diff(diff::Args),
-    /// Does nothing until it is told to stop
-    #[command(hide = true)]
-    Wait(wait::Args),
+    Check(check::Args),
+    Explain(explain::Args),
+    Migrate(migrate::Args),
+    /// Send one sample to a sink, and print what the other side said
+    TestSink(test_sink::Args),
+    /// List what could not be delivered, or ask for another try
+    DeadLetters(dead_letters::Args),
 }
 
 async fn run(command: Command, shutdown: Shutdown) -> anyhow::Result<ExitCode> {
@@ -63,7 +75,11 @@ async fn run(command: Command, shutdown: Shutdown) -> anyhow::Result<ExitCode> {
         Command::Watch(args) => watch::run(args, shutdown).await?,
         Command::Resources(args) => resources::run(args, shutdown).await?,
         Command::Diff(args) => return diff::run(&args),
-        Command::Wait(args) => wait::run(args, shutdown).await?,
+        Command::Check(args) => return check::run(args),
+        Command::Explain(args) => return explain::run(args),
+        Command::Migrate(args) => return migrate::run(&args),
+        Command::TestSink(args) => test_sink::run(args).await?,
+        Command::DeadLetters(args) => dead_letters::run(&args)?,
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -71,7 +71,14 @@ impl Sources {
         let text = read(&path).map_err(|message| Problems::one(&name, message))?;
         if legacy::is_legacy(&path, &text) {
             let migrated = legacy::migrate(&text).map_err(|problem| Problems::new(&name, vec![problem]))?;
-            return self.build(&name, &migrated);
+            return self.build(&name, &migrated).map_err(|problems| {
+                // The lines are those of the TOML that nobody has seen.
+                let unplaced = problems.list.into_iter().map(|problem| match problem.at {
+                    Origin::Line(_) => Problem { at: Origin::File, ..problem },
+                    _ => problem,
+                });
+                Problems::new(&name, unplaced.collect())
+            });
         }
         self.build(&name, &text)
     }

@@ -30,7 +30,7 @@ pub mod worker;
 mod tests;
 
 use std::{
-    collections::HashMap,
+    collections::{BTreeMap, HashMap},
     sync::{Arc, PoisonError, RwLock},
     time::Duration,
 };
@@ -47,11 +47,21 @@ use crate::{
     cluster::{Resource, reflector::Closed, store::Store},
     diff::Keys,
     event::{Cluster, Event},
+    route::Decision,
     sink::{self, Built},
 };
 
-/// Which sinks an event goes to, by name. A name that no running sink has is passed over.
-pub type Route = Arc<dyn Fn(&Event) -> Vec<Arc<str>> + Send + Sync>;
+/// Which sinks an event goes to. A name that no running sink has is passed over.
+pub type Route = Arc<dyn Fn(&Event, &Around) -> Decision + Send + Sync>;
+
+/// What routes may ask of an event's surroundings.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Around {
+    /// Of the object as it is now, or as it was last seen.
+    pub annotations: BTreeMap<String, String>,
+    pub namespace_labels: BTreeMap<String, String>,
+    pub namespace_annotations: BTreeMap<String, String>,
+}
 
 /// The list keys of a resource, as far as they are known now.
 pub type KeysOf = Arc<dyn Fn(&Resource) -> Arc<Keys> + Send + Sync>;

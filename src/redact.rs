@@ -47,7 +47,7 @@ use serde_json::{Value, value::RawValue};
 use xxhash_rust::xxh3::xxh3_64;
 
 use self::door::Rules;
-pub use self::door::{Door, Refused};
+pub use self::door::{Door, Refused, message};
 use crate::cluster::Version;
 
 /// How deep an object may be nested: serde_json reads no deeper.

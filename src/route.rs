@@ -229,7 +229,7 @@ impl Table {
 
     fn decide(&self, event: &Event, context: &Context<'_>, witness: &mut dyn Witness) -> Decision {
         let silences = || self.silences.iter().chain(context.silences);
-        let needs = context.silences.iter().chain(&self.silences).fold(self.needs, |all, one| all.and(one.needs()));
+        let needs = silences().fold(self.needs, |all, one| all.and(one.needs()));
         let facts = Facts::new(event, context, needs);
         let mut decision = Decision::default();
         if self.annotations && ignored(event, context) {
@@ -254,9 +254,10 @@ impl Table {
             });
             return decision;
         }
+        let silences: Vec<_> = silences().filter(|silence| silence.applies(&facts)).collect();
         for sink in found.sinks {
             let name = &self.sinks[sink];
-            match silences().find(|silence| silence.covers(name) && silence.applies(&facts)) {
+            match silences.iter().find(|silence| silence.covers(name)) {
                 Some(silence) => decision.silenced.push((name.clone(), silence.name().clone())),
                 None => decision.sinks.push(name.clone()),
             }

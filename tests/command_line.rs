@@ -3,11 +3,12 @@
 use std::{
     io::{BufRead, BufReader, Read},
     process::{Child, Command, Output, Stdio},
+    sync::mpsc,
 };
 
 use serde_json::Value;
 
-use crate::harness::{PATIENCE, guard::send, poll};
+use crate::harness::{self, Answer, Namespace, PATIENCE, Receiver, guard::send, poll};
 
 fn kubediff(args: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_kubediff"));
@@ -46,75 +47,98 @@ fn wrong_usage_is_exit_code_2_with_a_hint() {
     let wrong = output(&["--log-formt", "json"]);
     assert_eq!(wrong.status.code(), Some(2));
     assert!(text(&wrong.stderr).contains("--log-format"), "{}", text(&wrong.stderr));
-    let wrong = kubediff(&["wait"]).env("KUBEDIFF_LOG", "kubediff=loud").output().unwrap();
+    let wrong = kubediff(&["resources"]).env("KUBEDIFF_LOG", "kubediff=loud").output().unwrap();
     assert_eq!(wrong.status.code(), Some(2));
     assert!(text(&wrong.stderr).contains("KUBEDIFF_LOG"), "{}", text(&wrong.stderr));
 }
 
-/// `kubediff wait` up to its first line on stderr, and that line.
-fn waiting(command: &mut Command) -> (Child, String, BufReader<impl Read + use<>>) {
-    let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
-    let mut stderr = BufReader::new(child.stderr.take().unwrap());
-    let mut line = String::new();
-    stderr.read_line(&mut line).unwrap();
-    (child, line, stderr)
+/// `kubediff run` on the ConfigMaps of a namespace, with what it says on stderr.
+struct Running {
+    child: Child,
+    said: mpsc::Receiver<String>,
 }
 
-async fn exit_code(child: &mut Child) -> Option<i32> {
-    poll(PATIENCE, "kubediff to end", async || child.try_wait().unwrap()).await.code()
+impl Running {
+    async fn start(namespace: &Namespace, more: &[(&str, &str)]) -> Self {
+        let mut command = kubediff(&["run"]);
+        command.env("KUBECONFIG", harness::cluster().await.kubeconfig());
+        command.env("KUBEDIFF__STATE__PATH", "memory").env("KUBEDIFF__SERVER__PROBES", "");
+        command.env("KUBEDIFF__WATCH__NAMESPACES", namespace.name()).env("KUBEDIFF__WATCH__INCLUDE", "v1/configmaps");
+        command.envs(more.iter().copied()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let stderr = BufReader::new(child.stderr.take().unwrap());
+        let (say, said) = mpsc::channel();
+        std::thread::spawn(move || stderr.lines().map_while(Result::ok).try_for_each(|line| say.send(line)));
+        Self { child, said }
+    }
+
+    async fn says(&self, what: &str) -> String {
+        poll(PATIENCE, format!("kubediff to say {what}"), async || {
+            self.said.try_iter().find(|line| line.contains(what))
+        })
+        .await
+    }
+
+    async fn exit_code(&mut self) -> Option<i32> {
+        poll(PATIENCE, "kubediff to end", async || self.child.try_wait().unwrap()).await.code()
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
 }
 
 #[tokio::test]
 async fn the_first_signal_finishes_what_is_under_way() {
+    let ns = harness::cluster().await.namespace("signal").await;
     for signal in ["TERM", "INT"] {
-        let (mut child, _, mut stderr) = waiting(&mut kubediff(&["wait"]));
-        send(signal, child.id());
-        assert_eq!(exit_code(&mut child).await, Some(0), "SIG{signal}");
-        let mut rest = String::new();
-        stderr.read_to_string(&mut rest).unwrap();
-        assert!(rest.contains("finished"), "{rest}");
+        let mut running = Running::start(&ns, &[]).await;
+        running.says("watching").await;
+        send(signal, running.child.id());
+        running.says("finishing what is under way").await;
+        assert_eq!(running.exit_code().await, Some(0), "SIG{signal}");
     }
 }
 
 #[tokio::test]
 async fn the_second_signal_stops_at_once_with_130() {
-    let (mut child, _, mut stderr) = waiting(&mut kubediff(&["wait", "--finish-secs", "600"]));
-    send("TERM", child.id());
-    let mut line = String::new();
-    stderr.read_line(&mut line).unwrap();
-    assert!(line.contains("SIGTERM"), "{line}");
-    assert!(child.try_wait().unwrap().is_none(), "it finishes what is under way");
-    send("INT", child.id());
-    assert_eq!(exit_code(&mut child).await, Some(130));
+    let cluster = harness::cluster().await;
+    let ns = cluster.namespace("signal").await;
+    let receiver = Receiver::start();
+    receiver.answer(Answer::Hang);
+    let hook = [("KUBEDIFF__SINKS__HOOK__TYPE", "webhook"), ("KUBEDIFF__SINKS__HOOK__URL", &receiver.url("/"))];
+    let mut running = Running::start(&ns, &hook).await;
+    running.says("watching").await;
+    cluster.kubectl(&["create", "configmap", "a", "-n", ns.name()]).await;
+    receiver.wait_for(1, PATIENCE).await;
+    send("TERM", running.child.id());
+    running.says("SIGTERM").await;
+    assert!(running.child.try_wait().unwrap().is_none(), "it finishes what is under way");
+    send("INT", running.child.id());
+    assert_eq!(running.exit_code().await, Some(130));
 }
 
 #[tokio::test]
 async fn the_log_is_json_or_text_on_stderr_at_the_level_that_was_asked_for() {
-    let (mut child, line, _) = waiting(&mut kubediff(&["--log-format", "json", "wait"]));
-    send("KILL", child.id());
-    child.wait().unwrap();
-    let line: Value = serde_json::from_str(&line).unwrap();
-    assert_eq!((&line["level"], &line["message"]), (&Value::from("INFO"), &Value::from("waiting")));
+    let ns = harness::cluster().await.namespace("log").await;
+    let running = Running::start(&ns, &[("KUBEDIFF_LOG_FORMAT", "json")]).await;
+    let line: Value = serde_json::from_str(&running.says("watching").await).unwrap();
+    assert_eq!((&line["level"], &line["message"]), (&Value::from("INFO"), &Value::from("watching")));
 
-    let (mut child, line, _) = waiting(&mut kubediff(&["wait"]));
-    send("KILL", child.id());
-    child.wait().unwrap();
-    assert!(line.contains("INFO waiting") && !line.contains('\u{1b}'), "no colours off a terminal: {line:?}");
+    let running = Running::start(&ns, &[]).await;
+    let line = running.says("watching").await;
+    assert!(line.contains("INFO") && !line.contains('\u{1b}'), "no colours off a terminal: {line:?}");
 
-    let (mut child, _, mut stderr) = waiting(kubediff(&["wait"]).env("KUBEDIFF_LOG", "kubediff=debug"));
-    send("TERM", child.id());
-    assert_eq!(exit_code(&mut child).await, Some(0));
-    stderr.read_to_string(&mut String::new()).unwrap();
-
-    let mut quiet = kubediff(&["wait"]).env("KUBEDIFF_LOG", "error").stderr(Stdio::piped()).spawn().unwrap();
+    let mut quiet = Running::start(&ns, &[("KUBEDIFF_LOG", "error")]).await;
     // Nothing tells when a silent program listens; before that SIGTERM ends it just as silently.
-    let pid = quiet.id();
+    let pid = quiet.child.id();
     poll(PATIENCE, "kubediff to listen", async || catches_sigterm(pid).then_some(())).await;
     send("TERM", pid);
-    assert_eq!(exit_code(&mut quiet).await, Some(0));
-    let mut said = String::new();
-    quiet.stderr.take().unwrap().read_to_string(&mut said).unwrap();
-    assert_eq!(said, "");
+    assert_eq!(quiet.exit_code().await, Some(0));
+    assert_eq!(quiet.said.iter().collect::<Vec<_>>(), [""; 0]);
 }
 
 /// From proc(5): SIGTERM, 15, is in the set of caught signals.
@@ -126,12 +150,37 @@ fn catches_sigterm(pid: u32) -> bool {
 
 #[tokio::test]
 async fn a_closed_pipe_is_success() {
-    let mut child = kubediff(&["wait", "--chatty"]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    let mut stdout = child.stdout.take().unwrap();
+    let cluster = harness::cluster().await;
+    let ns = cluster.namespace("pipe").await;
+    let mut running = Running::start(&ns, &[]).await;
+    running.says("watching").await;
+    cluster.kubectl(&["create", "configmap", "a", "-n", ns.name()]).await;
+    let mut stdout = running.child.stdout.take().unwrap();
     stdout.read_exact(&mut [0; 8]).unwrap();
     drop(stdout);
-    assert_eq!(exit_code(&mut child).await, Some(0));
-    let mut said = String::new();
-    child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
-    assert!(!said.contains("kubediff:") && !said.contains("panicked"), "{said}");
+    cluster.kubectl(&["create", "configmap", "b", "-n", ns.name()]).await;
+    assert_eq!(running.exit_code().await, Some(0));
+    let said: Vec<String> = running.said.iter().collect();
+    assert!(!said.iter().any(|line| line.starts_with("kubediff:") || line.contains("panicked")), "{said:?}");
+}
+
+#[tokio::test]
+async fn resources_says_what_is_watched_what_not_and_why() {
+    let cluster = harness::cluster().await;
+    let said = kubediff(&["resources", "--kubeconfig", cluster.kubeconfig().to_str().unwrap()]).output().unwrap();
+    assert_eq!(said.status.code(), Some(0), "{}", text(&said.stderr));
+    let said = text(&said.stdout);
+    let line = |name: &str| said.lines().find(|line| line.split_whitespace().nth(1) == Some(name)).unwrap_or_default();
+    assert!(line("apps/v1/deployments").starts_with("watched"), "{said}");
+    assert!(line("v1/events").starts_with("skipped") && line("v1/events").contains("excluded by default"), "{said}");
+}
+
+#[test]
+fn a_wrong_configuration_is_exit_code_2_and_a_missing_cluster_1() {
+    let wrong = kubediff(&["run"]).env("KUBEDIFF__WATCH__SECRETS", "maybe").output().unwrap();
+    assert_eq!(wrong.status.code(), Some(2), "{}", text(&wrong.stderr));
+    assert!(text(&wrong.stderr).contains("KUBEDIFF__WATCH__SECRETS"), "{}", text(&wrong.stderr));
+    let lost = kubediff(&["watch", "--kubeconfig", "/does/not/exist"]).output().unwrap();
+    assert_eq!(lost.status.code(), Some(1));
+    assert!(text(&lost.stderr).contains("/does/not/exist"), "{}", text(&lost.stderr));
 }

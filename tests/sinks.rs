@@ -69,7 +69,9 @@ fn changes() -> Vec<Arc<Event>> {
 
 fn assert_all_in_order(subject: &Subject) {
     for object in 0..3 {
-        for version in 0..4 {
+        // Where there is no thread, what is older than the newest is counted.
+        let from = if subject.has_thread() { 0 } else { 3 };
+        for version in from..4 {
             assert!(subject.has(object, version), "{}: change {version} of {object} is missing", subject.name);
         }
         // A chat's message shows the newest change above the others; its thread has them in order.
@@ -133,7 +135,7 @@ async fn retry_after_is_honoured_for_everything_that_goes_there() {
         rig.append([event(0, 0)]).await;
         subject.receiver().unwrap().wait_for(1, PATIENCE).await;
         rig.append([event(1, 0)]).await;
-        let requests = subject.receiver().unwrap().wait_for(3, PATIENCE).await;
+        let requests = subject.receiver().unwrap().wait_for(2, PATIENCE).await;
         let pause = requests[1].at - requests[0].at;
         assert!(pause >= Duration::from_millis(1900), "{}: {pause:?}", subject.name);
         rig.delivered(subject.name).await;
@@ -203,17 +205,15 @@ async fn a_redirect_is_never_followed() {
 async fn a_reason_never_tells_the_address() {
     for subject in Subject::over_http() {
         let folder = tempfile::tempdir().unwrap();
-        let receiver = subject.receiver().unwrap();
-        let echo = receiver.url("/hook/very-secret");
-        subject.then([Answer::status(500).with_body(format!("error at {echo} and /services/T000/B000/secret"))]);
+        let secret = subject.secret();
+        let echo = subject.receiver().unwrap().url("/") + secret;
+        let answer = Answer::status(500).with_body(format!("error at {echo}, that is {secret}"));
+        subject.then(std::iter::repeat_n(answer, 4));
         let rig = Rig::open(&folder.path().join("k.db"), &subject).await;
         rig.append([event(0, 0)]).await;
         let counts = rig.ledger.counts().sinks()[0].1.clone();
-        let reason = poll(PATIENCE, "a failure", async || {
-            counts.health().failing.or_else(|| (rig.count("SELECT count(*) FROM deliveries") == 0).then(String::new))
-        })
-        .await;
-        assert!(!reason.contains("very-secret"), "{}: {reason}", subject.name);
+        let reason = poll(PATIENCE, "a failure", async || counts.health().failing).await;
+        assert!(reason.contains("500") && !reason.contains(secret), "{}: {reason}", subject.name);
         rig.delivered(subject.name).await;
         rig.close().await;
     }

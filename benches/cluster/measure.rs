@@ -61,11 +61,13 @@ pub struct Restart {
     pub arrived: usize,
 }
 
+/// Bytes that are left after a proper stop.
 pub struct Disk {
-    /// Bytes per object after the start.
-    pub per_object: f64,
-    /// Bytes that each change added.
-    pub per_event: f64,
+    /// With the objects alone, when that was measured.
+    pub empty: Option<u64>,
+    /// With the events of all changes.
+    pub loaded: u64,
+    pub events: usize,
 }
 
 /// What was asked of the API server.
@@ -144,7 +146,6 @@ impl Bench<'_> {
         std::fs::create_dir_all(&dir).expect("a writable folder");
         let recorder = Recorder::start();
         let state = self.subject.state(&dir);
-        let on_disk = || state.as_deref().map_or(0, process::size_of);
 
         let mut running = self.subject.start(&dir, self.cluster.kubeconfig(), &recorder.url());
         let sync = running.synced(self.size).await;
@@ -152,7 +153,6 @@ impl Bench<'_> {
         eprintln!("  synced in {:.2} s", sync.as_secs_f64());
         let rest = self.rest(&running).await;
         self.keep(&running, &dir, "rest");
-        let disk_at_rest = on_disk();
 
         let mut runs = Vec::new();
         let mut changes = 0;
@@ -174,11 +174,11 @@ impl Bench<'_> {
         }
         let loaded = self.rest(&running).await;
         self.keep(&running, &dir, "loaded");
-        let disk_loaded = on_disk();
         let restart = self.restart(running, &dir, &recorder, load).await;
-        let disk = state.is_some().then(|| Disk {
-            per_object: disk_at_rest as f64 / self.size.objects().max(1) as f64,
-            per_event: disk_loaded.saturating_sub(disk_at_rest) as f64 / changes.max(1) as f64,
+        let disk = state.map(|state| Disk {
+            loaded: process::size_of(&state),
+            events: changes + restart.arrived,
+            empty: None,
         });
         Figures {
             name: self.subject.name,
@@ -257,6 +257,9 @@ impl Bench<'_> {
         tokio::time::sleep(Duration::from_secs(self.args.idle.into())).await;
         figures.idle = counted();
         running.stop().await;
+        if let (Some(disk), Some(state)) = (&mut figures.disk, self.subject.state(&dir)) {
+            disk.empty = Some(process::size_of(&state));
+        }
         counted();
         let mut running = self.subject.start(&dir, &kubeconfig, &recorder.url());
         running.synced(self.size).await;

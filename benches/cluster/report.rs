@@ -146,6 +146,7 @@ fn rows(measured: &Measured) -> Vec<Vec<String>> {
         Some((bytes, if bytes < 1e6 { format!("{:.1} kB", bytes / 1e3) } else { format!("{:.1} MB", bytes / 1e6) }))
     };
     let kubectl = measured.kubectl.as_secs_f64();
+    let objects = measured.size.objects().max(1) as f64;
     let mut lines = vec![
         line("peak RSS, initial list included", move |f| memory(f.peak)),
         line("steady RSS", move |f| memory(f.steady)),
@@ -191,12 +192,13 @@ fn rows(measured: &Measured) -> Vec<Vec<String>> {
         line("bytes at rest", move |f| bytes(f.idle)),
         line("requests at a restart", move |f| requests(f.warm)),
         line("bytes at a restart", move |f| bytes(f.warm)),
-        line("on disk, an object", |f| {
-            let bytes = f.disk.as_ref()?.per_object;
+        line("on disk, an object", move |f| {
+            let bytes = f.disk.as_ref()?.empty? as f64 / objects;
             Some((f64::NAN, format!("{bytes:.0} B")))
         }),
         line("on disk, an event", |f| {
-            let bytes = f.disk.as_ref()?.per_event;
+            let disk = f.disk.as_ref()?;
+            let bytes = disk.loaded.saturating_sub(disk.empty?) as f64 / disk.events.max(1) as f64;
             Some((f64::NAN, format!("{bytes:.0} B")))
         }),
     ]);

@@ -1,19 +1,26 @@
-//! `/livez` and `/readyz`: what an orchestrator asks, with the reason for each answer.
+//! `/livez`, `/readyz` and `/metrics`: what an orchestrator asks, with the reason for each answer.
 
 use std::net::SocketAddr;
 
-use axum::{Router, extract::State, http::StatusCode, routing::get};
+use axum::{
+    Router,
+    extract::State,
+    http::{HeaderName, StatusCode, header},
+    routing::get,
+};
 use tokio::{net::TcpListener, sync::watch};
 use tokio_util::sync::CancellationToken;
 
-use crate::cluster::{fleet::Overview, informer::Factory, reflector::Phase, store};
+use crate::{
+    cluster::{fleet::Overview, reflector::Phase},
+    metrics,
+};
 
 /// What the answers are made from.
 #[derive(Clone)]
 pub(super) struct Health {
-    pub(super) factory: Factory,
     pub(super) overview: watch::Receiver<Overview>,
-    pub(super) store: watch::Receiver<store::Health>,
+    pub(super) metrics: metrics::Sources,
 }
 
 pub(super) async fn listen(address: SocketAddr) -> std::io::Result<TcpListener> {
@@ -23,12 +30,22 @@ pub(super) async fn listen(address: SocketAddr) -> std::io::Result<TcpListener> 
 }
 
 pub(super) async fn serve(listener: TcpListener, health: Health, stop: CancellationToken) {
-    let router =
-        Router::new().route("/livez", get(|| async { "ok\n" })).route("/readyz", get(readyz)).with_state(health);
+    let router = Router::new()
+        .route("/livez", get(|| async { "ok\n" }))
+        .route("/readyz", get(readyz))
+        .route("/metrics", get(prometheus))
+        .with_state(health);
     let serving = axum::serve(listener, router).with_graceful_shutdown(stop.cancelled_owned());
     if let Err(error) = serving.await {
         tracing::error!(%error, "the probes' server ended");
     }
+}
+
+async fn prometheus(State(health): State<Health>) -> Result<([(HeaderName, &'static str); 1], String), StatusCode> {
+    // It reads the state file: not on the runtime's own threads.
+    let text = tokio::task::spawn_blocking(move || metrics::render(&health.metrics)).await;
+    let text = text.map_err(|_| StatusCode::INTERNAL_SERVER_ERROR)?;
+    Ok(([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], text))
 }
 
 /// Ready: everything that may be read was in sync once, and the state file can be written. A resource that is forbidden
@@ -46,9 +63,9 @@ async fn readyz(State(health): State<Health>) -> (StatusCode, String) {
         "discovery",
         if discovered { "done".into() } else { "the API server has not answered yet".into() },
     );
-    let failing = health.store.borrow().failing.clone();
+    let failing = health.metrics.store.health().borrow().failing.clone();
     check(failing.is_none(), "state", failing.unwrap_or_else(|| "writable".into()));
-    let informers = health.factory.informers();
+    let informers = health.metrics.factory.informers();
     let synced = informers.iter().filter(|informer| informer.has_synced()).count();
     let mut waiting = Vec::new();
     for informer in informers.iter().filter(|informer| !informer.has_synced()) {

@@ -12,7 +12,7 @@ use kubediff::{
 };
 use tokio::{
     signal::unix::{SignalKind, signal},
-    sync::{mpsc, watch},
+    sync::watch,
     task::JoinSet,
 };
 
@@ -37,7 +37,7 @@ pub(crate) async fn run(args: Args, shutdown: Shutdown) -> anyhow::Result<()> {
     let plan = sources.load().map_err(|problems| Usage(problems.into()))?;
     let connected = args.cluster.connect().await?;
     let settings = settings(&plan, &connected.name);
-    let (plans, reload) = watch::channel(None);
+    let (plans, reload) = watch::channel(app::Reload::default());
     let mut tasks = JoinSet::new();
     tasks.spawn(keep_up(sources, plan, connected.name, plans));
     let result = app::run(settings, Arc::new(connected.api), shutdown, reload).await;
@@ -61,28 +61,30 @@ fn settings(plan: &Plan, context: &str) -> app::Settings {
 }
 
 fn by_table(table: Arc<Table>) -> ledger::Route {
-    Arc::new(move |event| table.route(event, &route::Context::at(event.time)).sinks)
+    Arc::new(move |event, around| {
+        let context = route::Context {
+            now: event.time,
+            annotations: &around.annotations,
+            namespace_labels: &around.namespace_labels,
+            namespace_annotations: &around.namespace_annotations,
+            silences: &[],
+        };
+        table.route(event, &context)
+    })
 }
 
 /// Takes up the configuration when its files change, and on SIGHUP. One that is wrong is told of, and the one before
 /// goes on.
-async fn keep_up(
-    sources: Sources,
-    mut running: Plan,
-    context: String,
-    plans: watch::Sender<Option<Arc<app::Settings>>>,
-) {
-    let (ask, mut asked) = mpsc::channel(1);
+async fn keep_up(sources: Sources, mut running: Plan, context: String, plans: watch::Sender<app::Reload>) {
     let Ok(mut hangups) = signal(SignalKind::hangup()) else { return };
     let mut watcher = config::watch::Watcher::new(sources, &running);
     loop {
-        let reloaded = tokio::select! {
-            Some(()) = hangups.recv() => {
-                let _ = ask.try_send(());
-                continue;
+        let asked = async {
+            if hangups.recv().await.is_none() {
+                std::future::pending::<()>().await;
             }
-            reloaded = watcher.next(&mut asked) => reloaded,
         };
+        let reloaded = watcher.next(asked).await;
         match reloaded {
             Ok(plan) => {
                 let changes = plan.changes(&running);
@@ -90,10 +92,13 @@ async fn keep_up(
                     tracing::warn!(section, "this part of the configuration is taken up at the next start");
                 }
                 tracing::info!("the configuration was read again");
-                plans.send_replace(Some(Arc::new(settings(&plan, &context))));
+                plans.send_replace(app::Reload::New(Arc::new(settings(&plan, &context))));
                 running = *plan;
             }
-            Err(problems) => tracing::error!("the new configuration is wrong and the one before goes on:\n{problems}"),
+            Err(problems) => {
+                tracing::error!("the new configuration is wrong and the one before goes on:\n{problems}");
+                plans.send_replace(app::Reload::Wrong);
+            }
         }
     }
 }

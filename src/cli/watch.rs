@@ -64,7 +64,7 @@ pub(crate) async fn run(args: Args, shutdown: Shutdown) -> anyhow::Result<()> {
         sinks: vec![terminal],
         route: None,
     };
-    let (_never, reload) = watch::channel(None);
+    let (_never, reload) = watch::channel(app::Reload::default());
     Ok(app::run(settings, Arc::new(connected.api), shutdown, reload).await?)
 }
 

@@ -210,6 +210,11 @@ impl Informer {
         &self.shared.feed
     }
 
+    /// Its feed in the store, once that is open.
+    pub fn id(&self) -> Option<FeedId> {
+        self.shared.open.borrow().as_ref().map(|open| open.id)
+    }
+
     pub fn add_index(&self, index: Index) -> Result<(), Started> {
         let started = lock(&self.shared.started);
         if *started {

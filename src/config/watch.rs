@@ -6,10 +6,10 @@
 use std::{
     io::Read,
     path::{Path, PathBuf},
+    pin::pin,
     time::Duration,
 };
 
-use tokio::sync::mpsc;
 use xxhash_rust::xxh3::Xxh3;
 
 use super::{Plan, Problems, Sources, resolve};
@@ -27,56 +27,75 @@ pub struct Watcher {
     files: Vec<PathBuf>,
     seen: u64,
     interval: Duration,
+    /// What was wrong at the last look.
+    wrong: Option<Problems>,
+    looks: u32,
 }
+
+/// After so many looks a wrong configuration is read again: a secret that it names may have come since.
+const AGAIN: u32 = 5;
 
 impl Watcher {
     /// `running` is the plan that was read from these sources.
     pub fn new(sources: Sources, running: &Plan) -> Self {
         let files = running.files.clone();
         let seen = digest(&sources, &files);
-        Self { sources, files, seen, interval: INTERVAL }
+        Self { sources, files, seen, interval: INTERVAL, wrong: None, looks: 0 }
     }
 
     pub fn every(self, interval: Duration) -> Self {
         Self { interval, ..self }
     }
 
-    /// Waits for the next change, or for `now` (SIGHUP), and says what became of it. It may be dropped and called again.
+    /// Waits for the next change, or for `asked` (a SIGHUP), and says what became of it. It may be dropped and called
+    /// again.
     ///
-    /// A plan that equals the running one in all its files is answered only when it was asked for.
-    pub async fn next(&mut self, now: &mut mpsc::Receiver<()>) -> Reloaded {
+    /// Files that are as they were are answered for only when that was asked for.
+    pub async fn next(&mut self, asked: impl Future<Output = ()>) -> Reloaded {
+        let mut asked = pin!(asked);
         loop {
-            let asked = tokio::select! {
-                Some(()) = now.recv() => true,
+            let at_once = tokio::select! {
+                () = &mut asked => true,
                 () = tokio::time::sleep(self.interval) => false,
             };
-            if let Some(reloaded) = self.look(asked).await {
+            if let Some(reloaded) = self.look(at_once).await {
                 return reloaded;
             }
+            // What was asked for has been answered, so this is reached by the interval alone.
         }
     }
 
     /// Looks once.
     async fn look(&mut self, asked: bool) -> Option<Reloaded> {
-        let (sources, files) = (self.sources.clone(), self.files.clone());
-        let seen = self.seen;
+        self.looks = self.looks.wrapping_add(1);
+        let again = self.wrong.is_some() && self.looks.is_multiple_of(AGAIN);
+        let (sources, files, seen) = (self.sources.clone(), self.files.clone(), self.seen);
         // Disks and expressions take their time; the runtime has others to serve.
         let work = tokio::task::spawn_blocking(move || {
             let found = digest(&sources, &files);
-            (asked || found != seen).then(|| (found, sources.load()))
+            (asked || again || found != seen).then(|| (found, sources.load()))
         });
         let (found, loaded) = match work.await {
             Ok(found) => found?,
             Err(error) => return Some(Err(Problems::one("", format!("the configuration cannot be read: {error}")))),
         };
+        let news = asked || found != self.seen;
         self.seen = found;
-        Some(loaded.map(|plan| {
-            if plan.files != self.files {
-                self.files.clone_from(&plan.files);
-                self.seen = digest(&self.sources, &self.files);
+        match loaded {
+            Ok(plan) => {
+                self.wrong = None;
+                if plan.files != self.files {
+                    self.files.clone_from(&plan.files);
+                    self.seen = digest(&self.sources, &self.files);
+                }
+                Some(Ok(Box::new(plan)))
             }
-            Box::new(plan)
-        }))
+            Err(problems) => {
+                let same = self.wrong.as_ref() == Some(&problems);
+                self.wrong = Some(problems.clone());
+                (news || !same).then_some(Err(problems))
+            }
+        }
     }
 }
 
@@ -103,22 +122,6 @@ fn content(path: &Path) -> std::io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// A message for each SIGHUP.
-pub fn hangups() -> std::io::Result<mpsc::Receiver<()>> {
-    let mut signals = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::hangup())?;
-    let (told, asked) = mpsc::channel(1);
-    tokio::spawn(async move {
-        while signals.recv().await.is_some() {
-            // One that waits already will read what there is now.
-            let _ = told.try_send(());
-            if told.is_closed() {
-                return;
-            }
-        }
-    });
-    Ok(asked)
-}
-
 #[cfg(test)]
 mod tests {
     use std::{fs, os::unix::fs::symlink};
@@ -132,12 +135,9 @@ mod tests {
         Sources { path: Some(path), variables: Vec::new(), lookup: Lookup::Now }
     }
 
-    fn never() -> (mpsc::Sender<()>, mpsc::Receiver<()>) {
-        mpsc::channel(1)
-    }
-
-    async fn next(watcher: &mut Watcher, asked: &mut mpsc::Receiver<()>) -> Reloaded {
-        tokio::time::timeout(Duration::from_secs(10), watcher.next(asked)).await.expect("a change is seen")
+    async fn next(watcher: &mut Watcher) -> Reloaded {
+        let change = watcher.next(std::future::pending());
+        tokio::time::timeout(Duration::from_secs(10), change).await.expect("a change is seen")
     }
 
     #[tokio::test]
@@ -146,17 +146,16 @@ mod tests {
         let path = folder.path().join("c.toml");
         fs::write(&path, "cluster = 'a'").unwrap();
         let sources = sources(path.clone());
-        let (_keep, mut asked) = never();
         let mut watcher = Watcher::new(sources.clone(), &sources.load().unwrap()).every(QUICK);
         fs::write(&path, "cluster = 'b'").unwrap();
-        assert_eq!(next(&mut watcher, &mut asked).await.unwrap().cluster.as_deref(), Some("b"));
+        assert_eq!(next(&mut watcher).await.unwrap().cluster.as_deref(), Some("b"));
         fs::write(&path, "clutser = 'c'").unwrap();
-        let problems = next(&mut watcher, &mut asked).await.unwrap_err().to_string();
+        let problems = next(&mut watcher).await.unwrap_err().to_string();
         assert!(problems.contains("did you mean `cluster`?"), "{problems}");
         fs::remove_file(&path).unwrap();
-        assert!(next(&mut watcher, &mut asked).await.unwrap_err().to_string().contains("cannot be read"));
+        assert!(next(&mut watcher).await.unwrap_err().to_string().contains("cannot be read"));
         fs::write(&path, "cluster = 'd'").unwrap();
-        assert_eq!(next(&mut watcher, &mut asked).await.unwrap().cluster.as_deref(), Some("d"));
+        assert_eq!(next(&mut watcher).await.unwrap().cluster.as_deref(), Some("d"));
     }
 
     /// As the kubelet does it: `c.toml -> ..data/c.toml`, `..data -> ..2026_1`, and `..data` is renamed over.
@@ -175,8 +174,7 @@ mod tests {
         let mut watcher = Watcher::new(sources, &running).every(QUICK);
         symlink("..2026_2", at("..data_tmp")).unwrap();
         fs::rename(at("..data_tmp"), at("..data")).unwrap();
-        let (_keep, mut asked) = never();
-        assert_eq!(next(&mut watcher, &mut asked).await.unwrap().cluster.as_deref(), Some("b"));
+        assert_eq!(next(&mut watcher).await.unwrap().cluster.as_deref(), Some("b"));
     }
 
     #[tokio::test]
@@ -190,8 +188,7 @@ mod tests {
         let running = sources.load().unwrap();
         let mut watcher = Watcher::new(sources, &running).every(QUICK);
         fs::write(&token, "xoxb-2").unwrap();
-        let (_keep, mut asked) = never();
-        let changes = next(&mut watcher, &mut asked).await.unwrap().changes(&running);
+        let changes = next(&mut watcher).await.unwrap().changes(&running);
         assert_eq!(changes.sinks_changed, ["ops"]);
         assert!(!changes.routes && !changes.watch && changes.needs_restart().is_empty());
     }
@@ -204,10 +201,25 @@ mod tests {
         let sources = sources(path);
         let running = sources.load().unwrap();
         let mut watcher = Watcher::new(sources, &running).every(QUICK);
-        let (ask, mut asked) = never();
-        let quiet = tokio::time::timeout(Duration::from_millis(100), watcher.next(&mut asked)).await;
+        let quiet = tokio::time::timeout(Duration::from_millis(100), watcher.next(std::future::pending())).await;
         assert!(quiet.is_err(), "nothing changed");
-        ask.send(()).await.unwrap();
-        assert!(next(&mut watcher, &mut asked).await.unwrap().changes(&running).is_empty());
+        let asked = tokio::time::timeout(Duration::from_secs(10), watcher.next(std::future::ready(()))).await;
+        assert!(asked.expect("an answer").unwrap().changes(&running).is_empty());
+    }
+
+    #[tokio::test]
+    async fn a_wrong_configuration_is_told_once_and_taken_up_when_what_it_lacks_has_come() {
+        let folder = tempfile::tempdir().unwrap();
+        let (path, token) = (folder.path().join("c.toml"), folder.path().join("token"));
+        fs::write(&path, "cluster = 'a'").unwrap();
+        let sources = sources(path.clone());
+        let mut watcher = Watcher::new(sources.clone(), &sources.load().unwrap()).every(QUICK);
+        let text = format!("[sinks.ops]\ntype = 'slack'\nchannel = '#ops'\ntoken = {{ file = {token:?} }}\n");
+        fs::write(&path, text).unwrap();
+        assert!(next(&mut watcher).await.unwrap_err().to_string().contains("sinks.ops.token: cannot read"));
+        let quiet = tokio::time::timeout(QUICK * 40, watcher.next(std::future::pending())).await;
+        assert!(quiet.is_err(), "it was told already");
+        fs::write(&token, "xoxb-1").unwrap();
+        assert_eq!(next(&mut watcher).await.unwrap().sinks[0].name, "ops");
     }
 }

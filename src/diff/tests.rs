@@ -5,6 +5,7 @@ mod edits;
 mod fields;
 mod properties;
 mod rfc6902;
+mod suite;
 
 use serde_json::Value;
 

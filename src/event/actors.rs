@@ -97,34 +97,56 @@ pub(super) fn of_update(before: &[u8], after: &[u8], spots: &[Spot<'_>]) -> Vec<
     let new: Vec<Entry> = new_raw.iter().copied().filter(|raw| differs(raw, &old_raw)).filter_map(parse).collect();
 
     let budget = Cell::new(COMPARISONS);
-    let owns = |entry: &Entry, removed: bool| entry.own(spots.iter().filter(|s| s.removed() == removed), &budget);
-    let renewed = |entry: &Entry| old.iter().find(|o| o.same_manager(entry)).is_none_or(|o| o.time != entry.time);
-    let mut actors: Vec<Entry> = Vec::new();
-    let mut rest: Vec<Entry> = Vec::new();
-    for entry in new {
-        let lost = || renewed(&entry) && old.iter().any(|o| o.same_manager(&entry) && owns(o, true));
-        if owns(&entry, false) || lost() { actors.push(entry) } else { rest.push(entry) }
+    let (set, unset): (Vec<&Spot>, Vec<&Spot>) = spots.iter().partition(|spot| !spot.removed());
+    let before = |entry: &Entry| old.iter().find(|o| o.same_manager(entry));
+    let renewed = |entry: &Entry| before(entry).is_none_or(|o| o.time != entry.time);
+    // Who sets a field is renewed, or gains it within the second of its last change. An entry that only lost something
+    // did nothing.
+    let (acting, idle): (Vec<Entry>, Vec<Entry>) = new
+        .into_iter()
+        .partition(|entry| renewed(entry) || before(entry).is_some_and(|o| entry.fields.beyond(&o.fields, &budget)));
+    let mut actors = owners(&acting, &set, &budget);
+    for entry in acting.iter().filter(|entry| renewed(entry)) {
+        let dropped = || before(entry).is_some_and(|o| unset.iter().any(|spot| o.depth(spot, &budget).is_some()));
+        if !actors.iter().any(|actor| std::ptr::eq(*actor, entry)) && dropped() {
+            actors.push(entry);
+        }
+    }
+    if actors.is_empty() {
+        actors = acting.iter().filter(|entry| renewed(entry)).collect();
     }
     if !actors.is_empty() {
-        return finish(actors);
-    }
-    let (renewed, shrunk): (Vec<_>, Vec<_>) = rest.into_iter().partition(|entry| renewed(entry));
-    if !renewed.is_empty() {
-        return finish(renewed);
+        return finish(actors.into_iter().cloned().collect());
     }
     // Something was only taken away. The manager whose Update entry lost it, or which is gone with all it had, is the one
     // that most likely did it.
-    let gone = old.iter().filter(|o| o.operation != "Apply" && owns(o, true));
-    let removed: Vec<Entry> = gone.cloned().collect();
-    if !removed.is_empty() || !shrunk.is_empty() {
-        return finish(removed);
+    if set.is_empty() {
+        let lost: Vec<Entry> = old.iter().filter(|o| o.operation != "Apply").cloned().collect();
+        let removed = owners(&lost, &unset, &budget);
+        if !removed.is_empty() || !idle.is_empty() {
+            return finish(removed.into_iter().cloned().collect());
+        }
     }
-    // Nothing differs: the last entry was made in the same second. Whoever owns what changed did it.
-    let mut owners: Vec<Entry> = new_raw.into_iter().filter_map(parse).collect();
-    owners.retain(|entry| owns(entry, false));
+    // No entry moved: its last change was made in the same second. Whoever owns what changed did it.
+    let all: Vec<Entry> = new_raw.into_iter().filter_map(parse).collect();
+    let mut owners = owners(&all, &set, &budget);
     let newest = owners.iter().filter_map(|entry| entry.time).max();
     owners.retain(|entry| entry.time == newest);
-    finish(owners)
+    finish(owners.into_iter().cloned().collect())
+}
+
+/// Those that own one of the places. Of a place in a map that one owns as such and another one owns by its key, the
+/// latter is the owner: the set of a manager that lost all keys of a map reads as if it owned the whole of it.
+fn owners<'e, 't>(entries: &'e [Entry<'t>], spots: &[&Spot<'_>], budget: &Cell<u32>) -> Vec<&'e Entry<'t>> {
+    let mut owns = vec![false; entries.len()];
+    for spot in spots {
+        let depths: Vec<Option<usize>> = entries.iter().map(|entry| entry.depth(spot, budget)).collect();
+        let deepest = depths.iter().max().copied().flatten();
+        for (owns, depth) in owns.iter_mut().zip(depths) {
+            *owns |= deepest.is_some() && depth == deepest;
+        }
+    }
+    entries.iter().zip(owns).filter(|(_, owns)| *owns).map(|(entry, _)| entry).collect()
 }
 
 /// The newest first; one line per manager, operation and subresource.
@@ -188,8 +210,9 @@ impl Entry<'_> {
             && self.api_version == other.api_version
     }
 
-    fn own<'s>(&self, mut spots: impl Iterator<Item = &'s Spot<'s>>, budget: &Cell<u32>) -> bool {
-        !self.fields.0.is_empty() && spots.any(|spot| self.fields.own(&spot.steps, budget))
+    /// How far down the set follows the place; `None` when it does not hold it.
+    fn depth(&self, spot: &Spot<'_>, budget: &Cell<u32>) -> Option<usize> {
+        if self.fields.0.is_empty() { None } else { self.fields.depth(&spot.steps, budget) }
     }
 }
 
@@ -198,17 +221,42 @@ impl Entry<'_> {
 struct Fields<'a>(Vec<(Cow<'a, str>, Fields<'a>)>);
 
 impl Fields<'_> {
-    /// Whether the set holds the path or something inside it. A set that is empty is a leaf, and owns all that is below;
-    /// `.` owns that a map or an item is there, and nothing in it.
-    fn own(&self, path: &[Step<'_>], budget: &Cell<u32>) -> bool {
-        let Some((step, rest)) = path.split_first() else { return true };
+    /// How many steps lead to the path, or to something inside it, or to a leaf, which owns all that is below; `None`
+    /// when the set does not hold it. `.` owns that a map or an item is there, and nothing in it.
+    fn depth(&self, path: &[Step<'_>], budget: &Cell<u32>) -> Option<usize> {
+        let Some((step, rest)) = path.split_first() else { return Some(0) };
         if self.0.is_empty() {
-            return true;
+            return Some(0);
         }
         let within = self.0.iter().take(budget.get() as usize);
-        budget.set(budget.get().saturating_sub(u32::try_from(self.0.len()).unwrap_or(u32::MAX)));
-        within.into_iter().any(|(name, inside)| leads(name, step) && inside.own(rest, budget))
+        spend(budget, self.0.len());
+        within
+            .filter(|(name, _)| leads(name, step))
+            .filter_map(|(_, inside)| inside.depth(rest, budget))
+            .max()
+            .map(|d| d + 1)
     }
+
+    /// Whether the set holds something that the other one does not.
+    fn beyond(&self, other: &Self, budget: &Cell<u32>) -> bool {
+        // Sets are sorted as a rule, so that the next one is found where the last one was.
+        let mut at = 0;
+        self.0.iter().filter(|(name, _)| name != ".").any(|(name, inside)| {
+            let from_here = (at..other.0.len()).chain(0..at).take(budget.get() as usize);
+            let found = from_here.into_iter().enumerate().find(|(_, i)| other.0[*i].0 == *name);
+            let Some((steps, i)) = found else {
+                spend(budget, other.0.len());
+                return true;
+            };
+            spend(budget, steps + 1);
+            at = i + 1;
+            inside.beyond(&other.0[i].1, budget)
+        })
+    }
+}
+
+fn spend(budget: &Cell<u32>, comparisons: usize) {
+    budget.set(budget.get().saturating_sub(u32::try_from(comparisons).unwrap_or(u32::MAX)));
 }
 
 fn leads(name: &str, step: &Step<'_>) -> bool {

@@ -71,6 +71,8 @@ struct Teller {
     bucket: Bucket,
     failures: u32,
     paused_until: i64,
+    /// The chat asked for the pause: it is there, and worth waiting for.
+    asked_to_wait: bool,
     disabled: bool,
     draining: bool,
 }
@@ -88,6 +90,7 @@ pub(super) async fn run(seat: Seat, chat: Arc<dyn Chat>) -> Ended {
         bucket: Bucket::new(habits.interval, habits.burst),
         failures: 0,
         paused_until: 0,
+        asked_to_wait: false,
         disabled: false,
         draining: false,
     };
@@ -106,7 +109,11 @@ impl Teller {
                 continue;
             }
             if self.draining {
-                return Ok(Ended::Drained);
+                if due.is_empty() || self.disabled || !self.asked_to_wait {
+                    return Ok(Ended::Drained);
+                }
+                tokio::time::sleep(self.timer()).await;
+                continue;
             }
             tokio::select! {
                 () = wake.woken() => {
@@ -352,6 +359,7 @@ impl Teller {
                 self.seat.counts.retries.fetch_add(1, Ordering::Relaxed);
                 self.seat.log_failure(&reason);
                 self.failures = self.failures.saturating_add(1);
+                self.asked_to_wait = after.is_some();
                 let pause = after.unwrap_or_else(|| self.seat.backoff(self.failures - 1));
                 self.bucket.empty();
                 self.paused_until = self.paused_until.max(now + millis(pause));

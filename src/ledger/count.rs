@@ -51,6 +51,10 @@ pub struct Counts {
     /// Events that retention removed.
     pub forgotten: AtomicU64,
     lost: [AtomicU64; 3],
+    /// Events that went to no sink, by why; the reasons are those of the configuration.
+    dropped: Mutex<BTreeMap<String, u64>>,
+    /// Events for which a route could not answer, by route.
+    route_failures: Mutex<BTreeMap<Arc<str>, u64>>,
     sinks: RwLock<BTreeMap<Arc<str>, Arc<SinkCounts>>>,
 }
 
@@ -64,6 +68,29 @@ impl Counts {
 
     pub fn lost(&self, why: Lost) -> u64 {
         self.lost[why as usize].load(Relaxed)
+    }
+
+    pub(super) fn drop_for(&self, reason: &str) {
+        let mut dropped = self.dropped.lock().unwrap_or_else(PoisonError::into_inner);
+        *dropped.entry(reason.to_owned()).or_default() += 1;
+    }
+
+    /// Events that went to no sink, by why.
+    pub fn dropped(&self) -> BTreeMap<String, u64> {
+        self.dropped.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// `true` the first time.
+    pub(super) fn route_failed(&self, route: &Arc<str>) -> bool {
+        let mut failures = self.route_failures.lock().unwrap_or_else(PoisonError::into_inner);
+        let n = failures.entry(route.clone()).or_default();
+        *n += 1;
+        *n == 1
+    }
+
+    /// Events for which a route could not answer, by route.
+    pub fn route_failures(&self) -> BTreeMap<Arc<str>, u64> {
+        self.route_failures.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     pub fn sink(&self, name: &Arc<str>) -> Arc<SinkCounts> {

@@ -2,15 +2,16 @@
 
 use std::{
     cell::RefCell,
+    collections::BTreeMap,
     sync::{Arc, atomic::Ordering::Relaxed},
 };
 
 use serde_json::Value;
 
-use super::{Shared, rows, worker::Wake};
+use super::{Around, Shared, rows, worker::Wake};
 use crate::{
     cluster::{
-        Feed,
+        Feed, Resource,
         reflector::Closed,
         store::{Delta, Journal, Seen, Store, Within},
     },
@@ -33,6 +34,10 @@ struct Staged {
     events: Vec<(i64, usize, Arc<Event>)>,
     wake: Vec<Arc<Wake>>,
     suppressed: u64,
+    /// Why events go to no sink.
+    dropped: Vec<String>,
+    /// Routes that could not answer, and why.
+    failures: Vec<(Arc<str>, String)>,
 }
 
 impl Recorder {
@@ -72,7 +77,7 @@ impl Journal for Recorder {
                 (build(What::Deleted { old: state(last, &value), version: &last.meta().version }), None)
             }
             Delta::Updated { old, new } => {
-                let (before, after) = changed_sections(old, new);
+                let (before, after) = sections(&feed.resource, old, new);
                 let keys = plan.keys.as_ref().map_or_else(|| Arc::new(Keys::default()), |keys| keys(&feed.resource));
                 let mut found = diff::diff(&before, &after, &keys);
                 if found.patch.0.is_empty() {
@@ -84,19 +89,30 @@ impl Journal for Recorder {
                 (build(what), Some(inverse))
             }
         };
-        if let Some(error) = owners.failed.into_inner() {
+        let Lookup { within, failed } = owners;
+        if let Some(error) = failed.into_inner() {
             return Err(error);
         }
-        self.staged.insert(&mut self.encoder, &plan, transaction, Arc::new(event), inverse.as_ref())
+        let around = match plan.route {
+            Some(_) => around(within.into_inner(), delta.object())?,
+            None => Around::default(),
+        };
+        self.staged.insert(&mut self.encoder, &plan, transaction, Arc::new(event), inverse.as_ref(), &around)
     }
 
     fn settled(&mut self, committed: bool) {
-        let Staged { events, wake, suppressed } = std::mem::take(&mut self.staged);
+        let Staged { events, wake, suppressed, dropped, failures } = std::mem::take(&mut self.staged);
         if !committed {
             self.shared.counts.rolled_back.fetch_add(1, Relaxed);
             return;
         }
         self.shared.counts.suppressed.fetch_add(suppressed, Relaxed);
+        dropped.iter().for_each(|reason| self.shared.counts.drop_for(reason));
+        for (route, why) in failures {
+            if self.shared.counts.route_failed(&route) {
+                tracing::warn!(%route, why, "a route could not answer for an event, and did not take it");
+            }
+        }
         self.shared.publish(events, &wake);
     }
 }
@@ -109,6 +125,7 @@ impl Staged {
         transaction: &rusqlite::Transaction<'_>,
         event: Arc<Event>,
         inverse: Option<&json_patch::Patch>,
+        around: &Around,
     ) -> Result<(), rusqlite::Error> {
         let (seq, bytes) = encoder.insert(transaction, &event, inverse)?;
         let object = rows::object_key(&event);
@@ -121,10 +138,12 @@ impl Staged {
         match &plan.route {
             None => plan.sinks.values().try_for_each(&mut deliver)?,
             Some(route) => {
-                let mut names = route(&event);
-                names.sort();
-                names.dedup();
-                names.iter().filter_map(|name| plan.sinks.get(name)).try_for_each(&mut deliver)?;
+                let mut decision = route(&event, around);
+                decision.sinks.sort();
+                decision.sinks.dedup();
+                decision.sinks.iter().filter_map(|name| plan.sinks.get(name)).try_for_each(&mut deliver)?;
+                self.dropped.extend(decision.dropped.map(|dropped| dropped.reason().to_owned()));
+                self.failures.extend(decision.failures.into_iter().map(|(route, why)| (route, why.to_string())));
             }
         }
         self.events.push((seq, bytes, event));
@@ -159,7 +178,8 @@ pub(super) async fn append(shared: &Arc<Shared>, store: &Store, event: Arc<Event
     store
         .write(Box::new(move |transaction| {
             let mut staged = Staged::default();
-            staged.insert(&mut rows::Encoder::new(), &plan, transaction, event.clone(), None)?;
+            let around = Around::default();
+            staged.insert(&mut rows::Encoder::new(), &plan, transaction, event.clone(), None, &around)?;
             let _ = done.send(staged);
             Ok(())
         }))
@@ -177,10 +197,42 @@ fn state<'a>(document: &'a Document, value: &'a Value) -> State<'a> {
     State { meta: document.meta(), document: value, managed_fields: document.managed_fields() }
 }
 
-/// Both documents with only the sections that differ.
-fn changed_sections(old: &Document, new: &Document) -> (Value, Value) {
+/// What the object and its namespace say of themselves.
+fn around(within: &mut Within<'_>, object: &Document) -> Result<Around, rusqlite::Error> {
+    let own = Said::read(&object.section(Part::Metadata).json);
+    let namespace = match object.meta().namespace.as_str() {
+        "" => None,
+        namespace => within.find_metadata("", "Namespace", "", namespace)?,
+    };
+    let namespace = namespace.map_or_else(Said::default, |json| Said::read(&json));
+    Ok(Around {
+        annotations: own.annotations,
+        namespace_labels: namespace.labels,
+        namespace_annotations: namespace.annotations,
+    })
+}
+
+#[derive(Default, serde::Deserialize)]
+#[serde(default)]
+struct Said {
+    labels: BTreeMap<String, String>,
+    annotations: BTreeMap<String, String>,
+}
+
+impl Said {
+    /// What is no map of texts says nothing.
+    fn read(metadata: &[u8]) -> Self {
+        serde_json::from_slice(metadata).unwrap_or_default()
+    }
+}
+
+/// Both documents with only the sections that differ. How a rollout goes can be told only by what was asked for.
+fn sections(resource: &Resource, old: &Document, new: &Document) -> (Value, Value) {
     let differ = |part: &Part| old.section(*part).hash != new.section(*part).hash;
-    let parts: Vec<Part> = Part::ALL.into_iter().filter(differ).collect();
+    let mut parts: Vec<Part> = Part::ALL.into_iter().filter(differ).collect();
+    if parts.contains(&Part::Status) && !parts.contains(&Part::Body) && resource.group == "apps" {
+        parts.push(Part::Body);
+    }
     (old.partial(&parts), new.partial(&parts))
 }
 

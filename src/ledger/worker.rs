@@ -240,6 +240,8 @@ struct Worker {
     failures: u32,
     /// Nothing is sent before this time, in milliseconds.
     paused_until: i64,
+    /// The other side asked for the pause: it is there, and worth waiting for.
+    asked_to_wait: bool,
     disabled: bool,
     closed: bool,
     draining: bool,
@@ -257,6 +259,7 @@ pub(super) async fn run(seat: Seat, sink: Arc<dyn Sink>) -> Ended {
         writing: None,
         failures: 0,
         paused_until: 0,
+        asked_to_wait: false,
         disabled: false,
         closed: false,
         draining: false,
@@ -395,6 +398,7 @@ impl Worker {
         self.seat.counts.retries.fetch_add(1, Ordering::Relaxed);
         self.seat.log_failure(reason);
         self.failures = self.failures.saturating_add(1);
+        self.asked_to_wait = after.is_some();
         if let Some(after) = after {
             self.paused_until = self.paused_until.max(now.saturating_add(millis(after)));
         } else if self.failures >= DOWN {
@@ -441,8 +445,10 @@ impl Worker {
         if self.closed {
             return Some(Ended::Closed);
         }
-        let nothing_to_send = !self.may_send() || !self.queue.has_ready(now_ms());
-        (self.draining && nothing_to_send).then_some(Ended::Drained)
+        let now = now_ms();
+        let from = if self.asked_to_wait { now.max(self.paused_until) } else { now };
+        let can_send = !self.disabled && from >= self.paused_until && self.queue.has_ready(from);
+        (self.draining && !can_send).then_some(Ended::Drained)
     }
 
     /// How long to sleep when nothing else happens.

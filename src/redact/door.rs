@@ -1,6 +1,6 @@
 //! The door itself: one object's bytes in, one [`Document`] or the reason why not out.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::LazyLock};
 
 use regex::Regex;
 
@@ -30,6 +30,13 @@ pub struct Door {
 pub(super) struct Rules {
     pub(super) mask: Mask,
     patterns: Vec<Regex>,
+}
+
+/// A sentence of a server, which may quote an object, with what looks like a secret in it masked: for errors, which end up
+/// in logs. The masks are of this process alone, so they cannot be compared with those of documents.
+pub fn message(text: &str) -> String {
+    static RULES: LazyLock<Rules> = LazyLock::new(|| Rules { mask: Mask::new(&rand::random()), patterns: Vec::new() });
+    RULES.text(text, 0).unwrap_or_else(|| text.to_owned())
 }
 
 /// Why an object did not pass. Texts never hold any of its bytes.

@@ -65,15 +65,15 @@ impl<'t, 'a> Emitter<'t, 'a> {
         self.keys.extend(keys.map(|key| key as u32));
         let to = self.keys.len();
         let had_fields = to > from;
-        if !self.keys[from..].is_sorted_by(|&a, &b| key_text(tape, a) < key_text(tape, b)) {
-            self.keys[from..].sort_by(|&a, &b| key_text(tape, a).cmp(&key_text(tape, b)));
+        if !self.keys[from..].is_sorted_by(|&a, &b| compare(tape, a, b).is_lt()) {
+            self.keys[from..].sort_by(|&a, &b| compare(tape, a, b));
         }
         self.out.push(b'{');
         let mut more = more.iter().peekable();
         for i in from..to {
             let key = self.keys[i];
             let name = key_text(tape, key);
-            if i + 1 < to && name == key_text(tape, self.keys[i + 1]) {
+            if i + 1 < to && compare(tape, key, self.keys[i + 1]).is_eq() {
                 continue;
             }
             while let Some((extra, text)) = more.next_if(|(extra, _)| *extra < name.as_ref()) {
@@ -117,7 +117,7 @@ impl<'t, 'a> Emitter<'t, 'a> {
     }
 
     fn string_at(&mut self, at: usize) {
-        if self.tape.tokens[at].escaped {
+        if !self.tape.tokens[at].canonical {
             self.string(&self.tape.string(at));
         } else {
             self.out.push(b'"');
@@ -147,6 +147,15 @@ impl<'t, 'a> Emitter<'t, 'a> {
 pub(super) fn quote(out: &mut Vec<u8>, text: &str) {
     // Writing a str into a Vec cannot fail.
     let _ = serde_json::to_writer(out, text);
+}
+
+fn compare(tape: &Tape<'_>, a: u32, b: u32) -> std::cmp::Ordering {
+    let (left, right) = (&tape.tokens[a as usize], &tape.tokens[b as usize]);
+    if left.escaped || right.escaped || left.fate != Fate::Keep || right.fate != Fate::Keep {
+        return key_text(tape, a).cmp(&key_text(tape, b));
+    }
+    let bytes = tape.text.as_bytes();
+    bytes[left.start as usize..left.end as usize].cmp(&bytes[right.start as usize..right.end as usize])
 }
 
 fn key_text<'t>(tape: &'t Tape<'_>, key: u32) -> Cow<'t, str> {

@@ -6,6 +6,9 @@
 /// A credential word counts unless a word after it says that the value only describes or points to one (`secretName`,
 /// `passwordFile`). In doubt it is one: a mask that was not needed costs less than a leak.
 pub(super) fn is_credential(name: &str) -> bool {
+    if PLAIN.contains(&name) {
+        return false;
+    }
     // Of `example.com/api-key` the domain says who asks, not what.
     let name = name.rsplit('/').next().unwrap_or(name);
     if name.len() > 256 {
@@ -26,6 +29,14 @@ pub(super) fn is_credential(name: &str) -> bool {
     let is_qualifier = !after.is_empty() && LAST_ONLY.contains(&words[at]);
     !(is_switch || is_borrowed || is_projection || is_qualifier)
 }
+
+/// Names in nearly every object for which the way through the words would be wasted.
+#[rustfmt::skip]
+const PLAIN: &[&str] = &[
+    "creationTimestamp", "key", "f:creationTimestamp", "secretName", "secretKeyRef", "serviceAccountToken",
+    "automountServiceAccountToken", "imagePullSecrets", "secretRef", "configMapKeyRef", "topologyKey",
+    "f:key", "f:secretKeyRef", "f:secretName",
+];
 
 /// After a credential word: the value is about it, not it.
 #[rustfmt::skip]

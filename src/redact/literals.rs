@@ -1,10 +1,6 @@
 //! The short way to "nothing secret here": the literals that every sign of a secret has, and a filter of three letters
 //! before them, which costs one table look-up a byte.
 
-use std::sync::LazyLock;
-
-use aho_corasick::{AhoCorasick, AhoCorasickBuilder, AhoCorasickKind};
-
 /// Names of credentials.
 pub(super) const NAMES: u32 = 1;
 pub(super) const URL: u32 = 1 << 1;
@@ -110,45 +106,87 @@ const fn trigrams() -> [u64; 512] {
     let mut table = [0u64; 512];
     let mut i = 0;
     while i < LITERALS.len() {
-        let (literal, _, at) = LITERALS[i];
-        let bytes = literal.as_bytes();
-        let window =
-            ((bytes[at] & 31) as usize) << 10 | ((bytes[at + 1] & 31) as usize) << 5 | (bytes[at + 2] & 31) as usize;
+        let window = window(i);
         table[window >> 6] |= 1 << (window & 63);
         i += 1;
     }
     table
 }
 
-/// Whether any literal may occur.
-pub(super) fn suspicious(text: &str) -> bool {
+/// The three letters of each literal, in the order of [`LITERALS`].
+static WINDOWS: [u16; LITERALS.len()] = windows();
+
+const fn windows() -> [u16; LITERALS.len()] {
+    let mut windows = [0; LITERALS.len()];
+    let mut i = 0;
+    while i < LITERALS.len() {
+        windows[i] = window(i) as u16;
+        i += 1;
+    }
+    windows
+}
+
+const fn window(literal: usize) -> usize {
+    let (literal, _, at) = LITERALS[literal];
+    let bytes = literal.as_bytes();
+    ((bytes[at] & 31) as usize) << 10 | ((bytes[at + 1] & 31) as usize) << 5 | (bytes[at + 2] & 31) as usize
+}
+
+/// Calls `hit` with each literal's place and class, until it says to stop.
+#[inline]
+fn each(text: &str, mut hit: impl FnMut(usize, u32) -> bool) {
+    let bytes = text.as_bytes();
     let mut window = 0usize;
-    for &byte in text.as_bytes() {
+    for (i, &byte) in bytes.iter().enumerate() {
         window = (window << 5 | (byte & 31) as usize) & 0x7fff;
-        if TRIGRAMS[window >> 6] >> (window & 63) & 1 == 1 {
+        if TRIGRAMS[window >> 6] >> (window & 63) & 1 == 1 && verify(bytes, i, window, &mut hit) {
+            return;
+        }
+    }
+}
+
+#[inline(never)]
+fn verify(bytes: &[u8], end: usize, window: usize, hit: &mut impl FnMut(usize, u32) -> bool) -> bool {
+    for (i, _) in WINDOWS.iter().enumerate().filter(|(_, of)| usize::from(**of) == window) {
+        let (literal, class, at) = LITERALS[i];
+        let Some(start) = (end + 1).checked_sub(3 + at) else { continue };
+        let found = bytes.get(start..start + literal.len());
+        if found.is_some_and(|found| found.eq_ignore_ascii_case(literal.as_bytes())) && hit(start, class) {
             return true;
         }
     }
     false
 }
 
-static LITERAL: LazyLock<AhoCorasick> = LazyLock::new(|| {
-    AhoCorasickBuilder::new()
-        .ascii_case_insensitive(true)
-        .kind(Some(AhoCorasickKind::DFA))
-        .build(LITERALS.iter().map(|(literal, ..)| literal))
-        .expect("literals")
-});
+/// Whether any literal occurs.
+pub(super) fn suspicious(text: &str) -> bool {
+    let mut found = false;
+    each(text, |_, _| {
+        found = true;
+        true
+    });
+    found
+}
+
+/// Which literals occur.
+pub(super) fn classes(text: &str) -> u32 {
+    let mut found = 0;
+    each(text, |_, class| {
+        found |= class;
+        false
+    });
+    found
+}
 
 /// Which literals occur, and where those that may be names of credentials begin.
 pub(super) fn occurring(text: &str) -> (u32, Vec<usize>) {
     let (mut found, mut names) = (0, Vec::new());
-    for hit in LITERAL.find_overlapping_iter(text) {
-        let class = LITERALS[hit.pattern().as_usize()].1;
+    each(text, |start, class| {
         found |= class;
         if class & NAMES != 0 {
-            names.push(hit.start());
+            names.push(start);
         }
-    }
+        false
+    });
     (found, names)
 }

@@ -4,16 +4,18 @@
 use super::{
     DEPTH, Rules,
     emit::quote,
-    literals::suspicious,
-    tape::{Kind, Tape, unescape},
+    tape::{Kind, Tape},
 };
+
+/// Names of fields below this length cannot be tokens; nearly all are.
+const SHORT: usize = 16;
 
 /// In the server's order, without spaces.
 pub(super) fn fields(rules: &Rules, tape: &Tape<'_>, at: Option<usize>) -> Box<[u8]> {
     let Some(at) = at.filter(|&at| tape.kind(at) == Kind::Array) else { return Box::from(*b"[]") };
     let mut out = Vec::with_capacity(tape.raw(at).len());
     let readable = tape.depth <= DEPTH || tape.depth_of(at) <= DEPTH;
-    Printer { rules, tape, readable, out: &mut out }.value(at, false);
+    Printer { rules, tape, readable, out: &mut out }.value(at, None);
     out.into()
 }
 
@@ -26,8 +28,8 @@ struct Printer<'r, 'a> {
 }
 
 impl Printer<'_, '_> {
-    /// `credential`: below the name of one, where the values of a set are masked whole.
-    fn value(&mut self, at: usize, credential: bool) {
+    /// `under`: the nearest `f:` above. Under the name of a credential the values of a set are masked whole.
+    fn value(&mut self, at: usize, under: Option<usize>) {
         match self.tape.kind(at) {
             Kind::Object => {
                 self.out.push(b'{');
@@ -40,18 +42,9 @@ impl Printer<'_, '_> {
                         self.out.push(b',');
                     }
                     first = false;
-                    let raw = self.tape.raw(key);
-                    let plain = !credential && !self.rules.has_patterns() && !suspicious(raw) && !raw.contains("\\u");
-                    if plain {
-                        self.verbatim(key)
-                    } else {
-                        self.key(key, credential)
-                    }
+                    self.key(key, under);
                     self.out.push(b':');
-                    let below = match raw.strip_prefix("f:") {
-                        Some(name) => !plain && self.rules.credential(name),
-                        None => credential,
-                    };
+                    let below = if self.tape.raw(key).starts_with("f:") { Some(key) } else { under };
                     self.value(value, below);
                 }
                 self.out.push(b'}');
@@ -63,7 +56,7 @@ impl Printer<'_, '_> {
                     if item > at + 1 {
                         self.out.push(b',');
                     }
-                    self.value(item, credential);
+                    self.value(item, under);
                     item = self.tape.next(item);
                 }
                 self.out.push(b']');
@@ -73,17 +66,23 @@ impl Printer<'_, '_> {
         }
     }
 
-    fn key(&mut self, key: usize, credential: bool) {
+    fn key(&mut self, key: usize, under: Option<usize>) {
         let raw = self.tape.raw(key);
-        if raw.starts_with("k:") || raw.starts_with("v:") {
+        if raw.starts_with("k:") {
+            self.string(key, |rules, text| rules.text(&text[2..], 0).map(|masked| format!("k:{masked}")));
+        } else if raw.starts_with("v:") {
+            let credential =
+                under.is_some_and(|name| self.rules.credential(self.tape.string(name).trim_start_matches("f:")));
             self.string(key, |rules, text| {
-                let (kind, value) = text.split_at(2);
-                let masked = match value.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')) {
-                    Some(inner) if credential => rules.whole(&unescape(inner)).map(|mask| format!("\"{mask}\"")),
+                let value = &text[2..];
+                let masked = match serde_json::from_str::<String>(value) {
+                    Ok(inner) if credential => rules.whole(&inner).map(|mask| format!("\"{mask}\"")),
                     _ => rules.text(value, 0),
                 };
-                masked.map(|masked| format!("{kind}{masked}"))
+                masked.map(|masked| format!("v:{masked}"))
             });
+        } else if raw.len() < SHORT {
+            self.verbatim(key);
         } else {
             self.string(key, Rules::shape);
         }

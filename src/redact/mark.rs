@@ -77,7 +77,10 @@ impl Marker<'_, '_, '_> {
         }
         // Looked at once for both questions: names are half of an object.
         let suspicious = suspicious(&name);
-        if suspicious && let Some(masked) = self.rules.shape(&name) {
+        if suspicious
+            && name.len() > 8
+            && let Some(masked) = self.rules.shape(&name)
+        {
             self.tape.edit(key, masked);
         }
         if (suspicious && is_credential(&name)) || self.rules.own_key(&name) {

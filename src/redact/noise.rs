@@ -35,6 +35,8 @@ pub const QUIET: &[&str] = &[
     "core/Node:/status/images",
     // What a controller has seen of a generation that is itself no part of the document.
     "/status/**/observedGeneration",
+    // Pods on their way out: each of them tells it itself, and the counts of those that stay are told.
+    "apps/*:/status/terminatingReplicas",
     // Leader election from before Leases.
     "/metadata/annotations/control-plane.alpha.kubernetes.io~1leader",
     // Autoscalers' notes to themselves.
@@ -127,7 +129,9 @@ impl Path {
     }
 
     fn is_for(&self, resource: &Resource) -> bool {
-        let all = |glob: &str, text: &str| glob == "*" || glob == text || glob_match::glob_match(glob, text);
+        let all = |glob: &str, text: &str| {
+            glob == "*" || glob == text || (glob.contains(['*', '?', '[', '{']) && glob_match::glob_match(glob, text))
+        };
         all(&self.kind, &resource.kind) && all(&self.group, &resource.group)
     }
 }
@@ -152,6 +156,10 @@ impl Segment {
             glob if glob.contains('*') => Self::Glob(glob.split('*').map(str::to_owned).collect()),
             _ => Self::Literal(plain),
         })
+    }
+
+    fn matches_index(&self, index: usize) -> bool {
+        matches!(self, Self::Any | Self::AnyDepth) || self.matches(&index.to_string())
     }
 
     fn matches(&self, key: &str) -> bool {
@@ -192,7 +200,7 @@ fn drop_at(tape: &mut Tape<'_>, at: usize, segments: &[Segment]) {
     while child < end {
         let (matches, value) = match tape.kind(at) {
             Kind::Object => (segment.matches(&tape.string(child)), child + 1),
-            _ => (*segment == Segment::AnyDepth || segment.matches(&index.to_string()), child),
+            _ => (segment.matches_index(index), child),
         };
         if matches && *segment == Segment::AnyDepth {
             if matches!(tape.kind(value), Kind::Object | Kind::Array) {

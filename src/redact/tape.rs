@@ -34,6 +34,8 @@ pub(super) struct Token {
     pub(super) kind: Kind,
     /// A string that holds a backslash.
     pub(super) escaped: bool,
+    /// A string whose escapes are the ones that serde_json would write.
+    pub(super) canonical: bool,
     pub(super) fate: Fate,
 }
 
@@ -67,7 +69,7 @@ impl<'a> Tape<'a> {
         if u32::try_from(bytes.len()).is_err() {
             return Err(Malformed(0));
         }
-        let mut tokens: Vec<Token> = Vec::with_capacity(bytes.len() / 10 + 4);
+        let mut tokens: Vec<Token> = Vec::with_capacity(bytes.len() / 7 + 4);
         let mut open: Vec<u32> = Vec::with_capacity(16);
         let (mut depth, mut pos, mut expect) = (0, 0, Expect::Value);
         loop {
@@ -149,27 +151,32 @@ impl<'a> Tape<'a> {
         Ok(Self { text, tokens, edits: Vec::new(), depth })
     }
 
+    #[inline]
     pub(super) fn kind(&self, at: usize) -> Kind {
         self.tokens[at].kind
     }
 
+    #[inline]
     pub(super) fn next(&self, at: usize) -> usize {
         self.tokens[at].next as usize
     }
 
     /// The bytes of a token as they stand in the text; of a string, what is between its quotes.
+    #[inline]
     pub(super) fn raw(&self, at: usize) -> &'a str {
         let token = &self.tokens[at];
         &self.text[token.start as usize..token.end as usize]
     }
 
     /// A string or key, unescaped. What is half a surrogate pair becomes U+FFFD.
+    #[inline]
     pub(super) fn string(&self, at: usize) -> Cow<'a, str> {
         let raw = self.raw(at);
         if self.tokens[at].escaped { Cow::Owned(unescape(raw)) } else { Cow::Borrowed(raw) }
     }
 
     /// The keys and values of an object as places on the tape; nothing for any other token.
+    #[inline]
     pub(super) fn fields(&self, at: usize) -> Fields<'_> {
         let end = if self.kind(at) == Kind::Object { self.next(at) } else { at };
         Fields { tokens: &self.tokens, at: at + 1, end }
@@ -237,9 +244,10 @@ impl Iterator for Fields<'_> {
     }
 }
 
+#[inline]
 fn push(tokens: &mut Vec<Token>, kind: Kind, start: usize, end: usize, escaped: bool) {
     let next = tokens.len() as u32 + 1;
-    tokens.push(Token { start: start as u32, end: end as u32, next, kind, escaped, fate: Fate::Keep });
+    tokens.push(Token { start: start as u32, end: end as u32, next, kind, escaped, canonical: true, fate: Fate::Keep });
 }
 
 fn close(tokens: &mut [Token], open: &mut Vec<u32>, pos: usize) {
@@ -252,9 +260,10 @@ fn close(tokens: &mut [Token], open: &mut Vec<u32>, pos: usize) {
 }
 
 /// Reads the string that opens at `pos` and returns the place after its closing quote.
+#[inline]
 fn string(bytes: &[u8], pos: usize, tokens: &mut Vec<Token>) -> Result<usize, Malformed> {
     let start = pos + 1;
-    let (mut at, mut escaped) = (start, false);
+    let (mut at, mut escaped, mut canonical) = (start, false, true);
     loop {
         at = special(bytes, at);
         match bytes.get(at) {
@@ -262,8 +271,13 @@ fn string(bytes: &[u8], pos: usize, tokens: &mut Vec<Token>) -> Result<usize, Ma
             Some(b'\\') => {
                 escaped = true;
                 match bytes.get(at + 1) {
-                    Some(b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't') => at += 2,
+                    Some(b'"' | b'\\' | b'b' | b'f' | b'n' | b'r' | b't') => at += 2,
+                    Some(b'/') => {
+                        canonical = false;
+                        at += 2;
+                    }
                     Some(b'u') if bytes.len() >= at + 6 && bytes[at + 2..at + 6].iter().all(u8::is_ascii_hexdigit) => {
+                        canonical = false;
                         at += 6;
                     }
                     _ => return Err(Malformed(at)),
@@ -273,6 +287,9 @@ fn string(bytes: &[u8], pos: usize, tokens: &mut Vec<Token>) -> Result<usize, Ma
         }
     }
     push(tokens, Kind::String, start, at, escaped);
+    if let Some(token) = tokens.last_mut() {
+        token.canonical = canonical;
+    }
     Ok(at + 1)
 }
 
@@ -332,10 +349,16 @@ fn number(bytes: &[u8], pos: usize) -> Result<usize, Malformed> {
 }
 
 /// `raw` is a string that the parser has accepted.
-pub(super) fn unescape(raw: &str) -> String {
+#[cold]
+fn unescape(raw: &str) -> String {
     let mut out = String::with_capacity(raw.len());
     let mut rest = raw;
-    while let Some(at) = rest.find('\\') {
+    loop {
+        // Of what `special` stops at, an accepted string holds the backslash alone.
+        let at = special(rest.as_bytes(), 0);
+        if at == rest.len() {
+            break;
+        }
         out.push_str(&rest[..at]);
         let escape = rest.as_bytes().get(at + 1).copied().unwrap_or(b'\\');
         rest = rest.get(at + 2..).unwrap_or_default();

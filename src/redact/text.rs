@@ -16,7 +16,7 @@ use super::{
     Rules,
     emit::quote,
     literals::{
-        AWS, COMMAND, CRYPT, DSNS, HEADER, JWT, MANIFEST, NAMES, PACKED, PEM, SHAPES, TOKEN, URL, occurring, suspicious,
+        AWS, COMMAND, CRYPT, DSNS, HEADER, JWT, MANIFEST, NAMES, PACKED, PEM, SHAPES, TOKEN, URL, classes, occurring,
     },
     manifest,
     mark::{LEVELS, Marker, says_nothing},
@@ -73,7 +73,7 @@ pub(super) type Span = (usize, usize, Option<String>);
 impl Rules {
     /// The text with all that is secret in it masked; `None` when nothing is. `level`: how many strings it is inside of.
     pub(super) fn text(&self, text: &str, level: u8) -> Option<String> {
-        if text.len() < 5 || !(suspicious(text)) {
+        if text.len() < 5 {
             return self.own(text);
         }
         let (found, names) = occurring(text);
@@ -109,14 +109,12 @@ impl Rules {
     /// Like [`Rules::text`], but only by shape: for names of fields, and for texts such as images, in which `token:1.2`
     /// assigns nothing.
     pub(super) fn shape(&self, text: &str) -> Option<String> {
-        if !suspicious(text) {
+        let found = classes(text) & SHAPES;
+        if found == 0 {
             return None;
         }
-        let (found, _) = occurring(text);
         let mut spans = Vec::new();
-        if found & SHAPES != 0 {
-            self.shapes(text, found, LEVELS, &mut spans);
-        }
+        self.shapes(text, found, LEVELS, &mut spans);
         self.splice(text, spans)
     }
 
@@ -201,8 +199,9 @@ impl Rules {
             } else if part.starts_with("LS0tLS1CRUdJTi") {
                 decoded(part).is_none_or(|bytes| contains(&bytes, b"PRIVATE KEY"))
             } else if part.starts_with("eyJ") && level < LEVELS {
+                // What is no UTF-8, or was cut, still holds what it holds.
                 decoded(part)
-                    .and_then(|bytes| String::from_utf8(bytes).ok())
+                    .map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
                     .is_some_and(|inner| self.text(&inner, level + 1).is_some())
             } else {
                 false
@@ -315,6 +314,9 @@ fn next_run(text: &str, from: usize) -> Option<std::ops::Range<usize>> {
 }
 
 fn decoded(text: &str) -> Option<Vec<u8>> {
+    // A last letter too many stands for less than a byte.
+    let text = text.trim_end_matches('=');
+    let text = if text.len() % 4 == 1 { &text[..text.len() - 1] } else { text };
     ENGINES.iter().find_map(|engine| engine.decode(text).ok())
 }
 

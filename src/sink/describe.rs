@@ -162,13 +162,3 @@ pub fn cut(text: &str, chars: usize) -> String {
 pub fn plural<'a>(n: usize, one: &'a str, many: &'a str) -> &'a str {
     if n == 1 { one } else { many }
 }
-
-/// The event for a log that people read.
-pub fn plain(event: &Event) -> String {
-    let mut text = format!("{} {}: {}", event.time.strftime("%H:%M:%S"), title(event), event.summary);
-    for line in diff(event, 40, 200).lines() {
-        text.push_str("\n    ");
-        text.push_str(line);
-    }
-    text
-}

@@ -83,6 +83,36 @@ fn certificates(pem: &str) -> Result<Vec<CertificateDer<'static>>, String> {
     }
 }
 
+/// What must not be told, also when an error or the other side repeats it.
+#[derive(Default)]
+pub(super) struct Private(Vec<(String, &'static str)>);
+
+impl Private {
+    /// The parts of a URL that are as good as a password, and the host.
+    pub(super) fn of(url: &Url) -> Self {
+        let mut private = Self::default();
+        private.0.push((url.to_string(), "<url>"));
+        private.0.push((url.path().to_owned(), "<path>"));
+        url.path_segments().into_iter().flatten().chain(url.query()).chain(url.password()).for_each(|part| {
+            private.add(part);
+        });
+        if let Some(host) = url.host_str().filter(|host| host.parse::<std::net::IpAddr>().is_err()) {
+            private.0.push((host.to_owned(), "<host>"));
+        }
+        private
+    }
+
+    pub(super) fn add(&mut self, secret: &str) {
+        self.0.push((secret.to_owned(), "<secret>"));
+    }
+
+    fn scrub(&self, text: &str) -> String {
+        // What is shorter stands in any text.
+        let long = self.0.iter().filter(|(secret, _)| secret.len() >= 6);
+        long.fold(text.to_owned(), |text, (secret, instead)| text.replace(secret.as_str(), instead))
+    }
+}
+
 /// Checks a URL without ever repeating it.
 pub(super) fn url(secret: &Secret) -> Result<Url, BuildError> {
     let url = Url::parse(secret.expose().trim()).map_err(|why| BuildError::Url(why.to_string()))?;
@@ -96,13 +126,13 @@ pub(super) fn url(secret: &Secret) -> Result<Url, BuildError> {
 }
 
 /// What an answer means for the events that were sent.
-pub(super) async fn outcome(response: Response, url: &Url) -> Outcome {
+pub(super) async fn outcome(response: Response, private: &Private) -> Outcome {
     let status = response.status();
     if status.is_success() {
         return Outcome::Delivered;
     }
     let after = retry_after(response.headers(), Timestamp::now());
-    let said = scrub(&text(response, ANSWER_BYTES).await, url);
+    let said = private.scrub(&text(response, ANSWER_BYTES).await);
     meaning(status, after, &said)
 }
 
@@ -142,7 +172,7 @@ pub(super) fn retry_after(headers: &HeaderMap, now: Timestamp) -> Option<Duratio
 }
 
 /// Why no answer came.
-pub(super) fn failure(error: reqwest::Error, url: &Url) -> Outcome {
+pub(super) fn failure(error: reqwest::Error, private: &Private) -> Outcome {
     let error = error.without_url();
     let mut reason = error.to_string();
     let mut source = std::error::Error::source(&error);
@@ -153,7 +183,7 @@ pub(super) fn failure(error: reqwest::Error, url: &Url) -> Outcome {
         }
         source = cause.source();
     }
-    Outcome::retry(scrub(&reason, url))
+    Outcome::retry(private.scrub(&reason))
 }
 
 /// The beginning of an answer's body.
@@ -167,19 +197,6 @@ pub(super) async fn text(mut response: Response, limit: usize) -> String {
     }
     bytes.truncate(limit);
     String::from_utf8_lossy(&bytes).into_owned()
-}
-
-/// Takes the URL's parts out of a text that came from elsewhere: an error page may repeat them.
-fn scrub(text: &str, url: &Url) -> String {
-    let mut clean = text.replace(url.as_str(), "<url>");
-    let secret_parts = url.path_segments().into_iter().flatten().chain(url.query()).chain(url.password());
-    for part in secret_parts.filter(|part| part.len() >= 6) {
-        clean = clean.replace(part, "<secret>");
-    }
-    match url.host_str() {
-        Some(host) if host.parse::<std::net::IpAddr>().is_err() => clean.replace(host, "<host>"),
-        _ => clean,
-    }
 }
 
 #[cfg(test)]
@@ -220,7 +237,7 @@ mod tests {
         let url = Url::parse("https://hooks.example.com/services/T000/B0000000/verysecret?key=alsosecret").unwrap();
         let page = "404: https://hooks.example.com/services/T000/B0000000/verysecret?key=alsosecret (verysecret, \
                     key=alsosecret) at hooks.example.com";
-        let clean = scrub(page, &url);
+        let clean = Private::of(&url).scrub(page);
         for part in ["verysecret", "alsosecret", "B0000000", "hooks.example.com"] {
             assert!(!clean.contains(part), "{clean}");
         }

@@ -55,6 +55,7 @@ impl Settings {
 pub struct Slack {
     client: Client,
     to: To,
+    private: wire::Private,
     page_url: Option<String>,
     habits: Habits,
 }
@@ -71,9 +72,15 @@ impl Slack {
             certificate: None,
             proxy: settings.proxy.as_ref(),
         })?;
+        let mut private = wire::Private::default();
         let to = match &settings.access {
-            Access::Webhook { url } => To::Webhook(wire::url(url)?),
+            Access::Webhook { url } => {
+                let url = wire::url(url)?;
+                private = wire::Private::of(&url);
+                To::Webhook(url)
+            }
             Access::Bot { token, channel, api_url } => {
+                private.add(token.expose().trim());
                 let base = wire::url(&Secret::new(format!("{}/", api_url.trim_end_matches('/'))))?;
                 let method = |name: &str| base.join(name).map_err(|why| BuildError::Url(why.to_string()));
                 let mut authorization = http::HeaderValue::from_str(&format!("Bearer {}", token.expose().trim()))
@@ -90,7 +97,7 @@ impl Slack {
             interval: INTERVAL,
             burst: BURST,
         };
-        Ok(Self { client, to, page_url: settings.page_url.clone(), habits })
+        Ok(Self { client, to, private, page_url: settings.page_url.clone(), habits })
     }
 
     async fn call(&self, url: &Url, mut message: Value) -> Result<Value, Failed> {
@@ -113,10 +120,10 @@ impl Slack {
         if let To::Bot { authorization, .. } = &self.to {
             request = request.header(AUTHORIZATION, authorization.clone());
         }
-        let response = request.send().await.map_err(|error| wire::failure(error, url))?;
+        let response = request.send().await.map_err(|error| wire::failure(error, &self.private))?;
         match self.to {
-            To::Webhook(_) => webhook_answer(response, url).await,
-            To::Bot { .. } => api_answer(response, url).await,
+            To::Webhook(_) => webhook_answer(response, &self.private).await,
+            To::Bot { .. } => api_answer(response, &self.private).await,
         }
     }
 }
@@ -156,11 +163,11 @@ impl Chat for Slack {
 }
 
 /// HTTP 200 with `ok: false` is a failure.
-async fn api_answer(response: Response, url: &Url) -> Result<Value, Failed> {
+async fn api_answer(response: Response, private: &wire::Private) -> Result<Value, Failed> {
     let after = wire::retry_after(response.headers(), jiff::Timestamp::now());
     let status = response.status();
     if !status.is_success() && status.as_u16() != 429 {
-        return Err(wire::outcome(response, url).await.into());
+        return Err(wire::outcome(response, private).await.into());
     }
     let text = wire::text(response, 256 * 1024).await;
     let Ok(answer) = serde_json::from_str::<Value>(&text) else {
@@ -177,14 +184,14 @@ async fn api_answer(response: Response, url: &Url) -> Result<Value, Failed> {
 }
 
 /// An incoming webhook answers `ok`, or a status with a word.
-async fn webhook_answer(response: Response, url: &Url) -> Result<Value, Failed> {
+async fn webhook_answer(response: Response, private: &wire::Private) -> Result<Value, Failed> {
     let status = response.status();
     if status.is_success() {
         return Ok(Value::Null);
     }
     let after = wire::retry_after(response.headers(), jiff::Timestamp::now());
     if status.is_server_error() || status.is_redirection() {
-        return Err(wire::outcome(response, url).await.into());
+        return Err(wire::outcome(response, private).await.into());
     }
     let word = wire::text(response, 200).await;
     match word.trim() {

@@ -1,15 +1,20 @@
 //! One line an event, for log collectors and people.
 
 use std::{
-    io::{self, Write},
+    env,
+    io::{self, IsTerminal, Write},
     sync::{Arc, mpsc},
 };
 
 use futures::future::BoxFuture;
+use jiff::tz::TimeZone;
 use tokio::sync::oneshot;
 
-use super::{Outcome, Pace, Sink, describe, format};
-use crate::event::Event;
+use super::{Outcome, Pace, Sink, format};
+use crate::event::{
+    Event,
+    render::{self, Style},
+};
 
 /// `[sinks.NAME] type = "stdout"`
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -22,7 +27,7 @@ pub enum Format {
     /// The event as its schema says.
     #[default]
     Json,
-    /// The event for a terminal; several lines for several changes.
+    /// For people, by [`render::terminal`]; a line for each change. Coloured and cut to the width on a terminal.
     Text,
     /// Elastic Common Schema, with the event under `kubediff`.
     Ecs,
@@ -33,23 +38,28 @@ pub enum Format {
 /// Writes from a thread of its own: a pipe that nobody reads holds up neither the runtime nor the end of the program.
 pub struct Stdout {
     format: Format,
+    style: fn() -> Style,
     lines: mpsc::Sender<(Vec<u8>, oneshot::Sender<io::Result<()>>)>,
 }
 
 impl Stdout {
     pub fn new(settings: Settings) -> io::Result<Self> {
-        Self::to(settings, io::stdout())
+        Self::start(settings, io::stdout(), style)
     }
 
     /// Writes to something else that is a file in the end.
-    pub fn to(settings: Settings, mut out: impl Write + Send + 'static) -> io::Result<Self> {
+    pub fn to(settings: Settings, out: impl Write + Send + 'static) -> io::Result<Self> {
+        Self::start(settings, out, plain)
+    }
+
+    fn start(settings: Settings, mut out: impl Write + Send + 'static, style: fn() -> Style) -> io::Result<Self> {
         let (lines, inbox) = mpsc::channel::<(Vec<u8>, oneshot::Sender<io::Result<()>>)>();
         std::thread::Builder::new().name("stdout".into()).spawn(move || {
             for (batch, reply) in inbox {
                 let _ = reply.send(out.write_all(&batch).and_then(|()| out.flush()));
             }
         })?;
-        Ok(Self { format: settings.format, lines })
+        Ok(Self { format: settings.format, style, lines })
     }
 }
 
@@ -57,8 +67,10 @@ impl Sink for Stdout {
     fn send<'a>(&'a self, batch: &'a [Arc<Event>]) -> BoxFuture<'a, Outcome> {
         Box::pin(async move {
             let mut lines = Vec::with_capacity(batch.len() * 1024);
+            // Asked for each time: windows change their size.
+            let style = (self.style)();
             for event in batch {
-                if let Err(error) = line(event, self.format, &mut lines) {
+                if let Err(error) = line(event, self.format, &style, &mut lines) {
                     return Outcome::reject(format!("it cannot be written as JSON: {error}"));
                 }
             }
@@ -80,12 +92,29 @@ impl Sink for Stdout {
     }
 }
 
-fn line(event: &Event, format: Format, out: &mut Vec<u8>) -> serde_json::Result<()> {
+/// How the terminal that stdout is wants it, or plain when it is none.
+fn style() -> Style {
+    if !io::stdout().is_terminal() {
+        return plain();
+    }
+    let color = env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
+    let width = terminal_size::terminal_size().map_or(0, |(width, _)| usize::from(width.0));
+    Style { color, width, ..plain() }
+}
+
+fn plain() -> Style {
+    Style { zone: Some(TimeZone::system()), ..Style::plain() }
+}
+
+fn line(event: &Event, format: Format, style: &Style, out: &mut Vec<u8>) -> serde_json::Result<()> {
     match format {
         Format::Json => serde_json::to_writer(&mut *out, event)?,
         Format::Ecs => serde_json::to_writer(&mut *out, &format::ecs(event))?,
         Format::Legacy => serde_json::to_writer(&mut *out, &format::legacy(event))?,
-        Format::Text => out.extend_from_slice(describe::plain(event).trim_end().as_bytes()),
+        Format::Text => {
+            out.extend_from_slice(render::terminal(event, style).as_bytes());
+            return Ok(());
+        }
     }
     out.push(b'\n');
     Ok(())

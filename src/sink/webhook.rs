@@ -83,9 +83,27 @@ pub struct ClientCertificate {
     pub key: Secret,
 }
 
+impl Settings {
+    /// Everything in it that must not be told, but the URL.
+    fn secrets(&self) -> impl Iterator<Item = &Secret> {
+        let auth = self.auth.iter().map(|auth| match auth {
+            Auth::Bearer(secret) | Auth::Basic { password: secret, .. } => secret,
+        });
+        let vars = match &self.format {
+            Format::Template(template) => Some(template.vars.values()),
+            _ => None,
+        };
+        auth.chain(self.headers.values())
+            .chain(&self.signing_secrets)
+            .chain(vars.into_iter().flatten())
+            .chain(&self.proxy)
+    }
+}
+
 pub struct Webhook {
     client: Client,
     url: Url,
+    private: wire::Private,
     encode: Encode,
     headers: HeaderMap,
     signer: sign::Signer,
@@ -123,9 +141,13 @@ impl Webhook {
             certificate: settings.client_certificate.as_ref(),
             proxy: settings.proxy.as_ref(),
         })?;
+        let url = wire::url(&settings.url)?;
+        let mut private = wire::Private::of(&url);
+        settings.secrets().for_each(|secret| private.add(secret.expose()));
         Ok(Self {
             client,
-            url: wire::url(&settings.url)?,
+            url,
+            private,
             encode,
             headers: headers(settings)?,
             signer: sign::Signer::new(&settings.signing_secrets)?,
@@ -175,8 +197,8 @@ impl Sink for Webhook {
                 request = request.header(CONTENT_ENCODING, "gzip");
             }
             match request.body(body).send().await {
-                Ok(response) => wire::outcome(response, &self.url).await,
-                Err(error) => wire::failure(error, &self.url),
+                Ok(response) => wire::outcome(response, &self.private).await,
+                Err(error) => wire::failure(error, &self.private),
             }
         })
     }

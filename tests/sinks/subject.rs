@@ -11,7 +11,7 @@ use kubediff::{
     sink::{self, Built, Retry, Secret, Settings, Target, sample, slack, stdout, webhook},
 };
 
-use crate::harness::{Answer, Receiver, Slack, slack as fake};
+use crate::harness::{Answer, Received, Receiver, Slack, slack as fake};
 
 /// A sink and its other side.
 pub struct Subject {
@@ -128,6 +128,20 @@ impl Subject {
         matches!(self.far, Far::Slack(_))
     }
 
+    /// Whether every change is told, and not only counted.
+    pub fn has_thread(&self) -> bool {
+        !matches!(&self.target, Target::Slack(slack) if matches!(slack.access, slack::Access::Webhook { .. }))
+    }
+
+    /// The part of its address that nobody else may know.
+    pub fn secret(&self) -> &'static str {
+        match &self.target {
+            Target::Slack(_) if self.has_thread() => fake::TOKEN,
+            Target::Slack(_) => fake::WEBHOOK_PATH,
+            _ => "/hook/very-secret",
+        }
+    }
+
     pub fn receiver(&self) -> Option<&Receiver> {
         match &self.far {
             Far::Http(receiver) => Some(receiver),
@@ -154,11 +168,16 @@ impl Subject {
     pub fn taken(&self) -> Vec<String> {
         match &self.far {
             Far::Http(receiver) => {
-                receiver.accepted().iter().map(|request| String::from_utf8_lossy(&request.body).into_owned()).collect()
+                // A 200 is a 200, whatever became of its body.
+                let took = |request: &&Received| request.accepted() || matches!(request.answer, Answer::CutInBody);
+                let body = |request: &Received| String::from_utf8_lossy(&request.body).into_owned();
+                receiver.received().iter().filter(took).map(body).collect()
             }
             Far::Slack(slack) => {
                 let whole = |message: &fake::Message| format!("{} {}", message.text, serde_json::json!(message.blocks));
-                slack.messages().iter().map(whole).collect()
+                let cut = slack.receiver().received().into_iter().filter(|r| matches!(r.answer, Answer::CutInBody));
+                let cut = cut.map(|request| String::from_utf8_lossy(&request.body).into_owned());
+                slack.messages().iter().map(whole).chain(cut).collect()
             }
             Far::Pipe(lines, _) => lines.lock().unwrap().clone(),
         }

@@ -17,7 +17,10 @@ use serde::Deserialize;
 
 use self::wire::{Line, Lines, Query};
 use super::{Discovered, Error, Frame, Frames, List, Page, Source, Watch};
-use crate::cluster::{Feed, Resource};
+use crate::{
+    cluster::{Feed, Resource},
+    redact,
+};
 
 #[derive(Clone, Debug)]
 pub struct Settings {
@@ -281,6 +284,8 @@ impl Status {
             let words = StatusCode::from_u16(code).ok().and_then(|code| code.canonical_reason());
             message = if reason.is_empty() { words.unwrap_or("no reason given").to_owned() } else { reason.clone() };
         }
+        // Servers quote what they do not understand, and that may be a Secret.
+        message = redact::message(&message);
         if let Some((end, _)) = message.char_indices().nth(300) {
             message.truncate(end);
         }

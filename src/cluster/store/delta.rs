@@ -88,6 +88,22 @@ impl Within<'_> {
         }
         Ok(None)
     }
+
+    /// The same as the JSON text that is stored: annotations are in it.
+    pub fn find_metadata(
+        &mut self,
+        group: &str,
+        kind: &str,
+        namespace: &str,
+        name: &str,
+    ) -> Result<Option<Vec<u8>>, rusqlite::Error> {
+        for feed in self.feeds.of_kind(group, kind, namespace) {
+            if let Some(json) = row::metadata_by_key(self.transaction, self.decoder, feed, namespace, name)? {
+                return Ok(Some(json));
+            }
+        }
+        Ok(None)
+    }
 }
 
 /// A named index: which values an object is found under.

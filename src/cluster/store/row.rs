@@ -130,6 +130,21 @@ pub(super) fn meta_by_key(
     Ok(Some(meta(Version(version), generation, &decoder.decode(connection, &frame)?)))
 }
 
+/// The `metadata` section alone.
+pub(super) fn metadata_by_key(
+    connection: &Connection,
+    decoder: &mut Decoder,
+    feed: i64,
+    namespace: &str,
+    name: &str,
+) -> Result<Option<Vec<u8>>, rusqlite::Error> {
+    let frame: Option<Vec<u8>> = connection
+        .prepare_cached("SELECT metadata FROM objects WHERE feed = ?1 AND namespace = ?2 AND name = ?3")?
+        .query_row(params![feed, namespace, name], |row| row.get(0))
+        .optional()?;
+    frame.map(|frame| decoder.decode(connection, &frame)).transpose()
+}
+
 /// What the pipeline needs of a stored `metadata` section, beside what the row itself says.
 fn meta(version: Version, generation: Option<i64>, metadata: &[u8]) -> Meta {
     #[derive(Default, Deserialize)]

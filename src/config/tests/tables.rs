@@ -129,10 +129,9 @@ fn collect(table: &tree::Table, path: &str, shown: &mut BTreeSet<String>) {
             _ => {}
         }
         // A route within a route has the same keys again, and a silence matches as a route does.
-        if !path.starts_with("routes.routes.")
-            && !path.starts_with("silences.match.")
-            && !(path.starts_with("sinks.") && !path["sinks.".len()..].contains('.'))
-        {
+        let again = path.starts_with("routes.routes.") || path.starts_with("silences.match.");
+        let is_sink = path.strip_prefix("sinks.").is_some_and(|rest| !rest.contains('.'));
+        if !again && !is_sink {
             shown.insert(path);
         }
     }

@@ -136,6 +136,45 @@ fn an_apply_that_drops_a_field_is_named_and_one_that_only_lost_it_to_an_edit_is_
     assert_eq!(who(&before, &[], &gone, &old, &new), ["kubectl-label Update"]);
 }
 
+/// What kube-apiserver 1.36 writes: the loser of a map's last key keeps `f:data: {}`, which looks like all of it.
+#[test]
+fn who_took_the_last_key_of_a_map_over_is_named_alone_also_in_the_second_of_its_creation() {
+    let (old, new) = (json!({"data": {"tls.key": "hmac:a"}}), json!({"data": {"tls.key": "hmac:b"}}));
+    let created = json!({"f:data": {".": {}, "f:tls.key": {}}, "f:type": {}});
+    let left = json!({"f:data": {}, "f:type": {}});
+    let patched = json!({"f:data": {"f:tls.key": {}}});
+    let changes = [change(Op::Replace, "/data/tls.key")];
+    for (created_again, time) in [(T1, T1), (T1, T2), (T2, T2)] {
+        let before = [entry("kubectl-create", "Update", "", T1, created.clone())];
+        let after = [
+            entry("kubectl-create", "Update", "", created_again, left.clone()),
+            entry("kubectl-patch", "Update", "", time, patched.clone()),
+        ];
+        assert_eq!(who(&before, &after, &changes, &old, &new), ["kubectl-patch Update"], "{created_again} {time}");
+    }
+}
+
+#[test]
+fn a_manager_that_gains_a_field_in_the_second_of_its_last_change_is_named() {
+    let (old, new) = (json!({"data": {"a": "1", "b": "1"}}), json!({"data": {"a": "1", "b": "2"}}));
+    let one = entry("one", "Update", "", T1, json!({"f:data": {".": {}, "f:a": {}, "f:b": {}}}));
+    let one_left = entry("one", "Update", "", T1, json!({"f:data": {".": {}, "f:a": {}}}));
+    let two = entry("two", "Update", "", T1, json!({"f:data": {"f:c": {}}}));
+    let two_more = entry("two", "Update", "", T1, json!({"f:data": {"f:b": {}, "f:c": {}}}));
+    let changes = [change(Op::Replace, "/data/b")];
+    assert_eq!(who(&[one, two], &[one_left, two_more], &changes, &old, &new), ["two Update"]);
+}
+
+#[test]
+fn a_change_within_the_second_is_not_put_on_one_who_only_lost_a_field_beside_it() {
+    let (old, new) = (json!({"data": {"a": "1", "b": "1"}}), json!({"data": {"a": "2"}}));
+    let mine = entry("mine", "Update", "", T1, json!({"f:data": {"f:a": {}}}));
+    let before = [entry("other", "Update", "", T1, json!({"f:data": {".": {}, "f:b": {}}})), mine.clone()];
+    let after = [entry("other", "Update", "", T1, json!({"f:data": {}})), mine];
+    let changes = [change(Op::Replace, "/data/a"), change(Op::Remove, "/data/b")];
+    assert_eq!(who(&before, &after, &changes, &old, &new), ["mine Update"]);
+}
+
 #[test]
 fn when_no_entry_differs_the_owner_of_the_changed_path_made_it_in_the_same_second() {
     let (old, new) = (deployment("nginx:1", 3, &json!([])), deployment("nginx:2", 3, &json!([])));

@@ -177,7 +177,7 @@ fn a_huge_change_does_not_take_forever() {
         let took = started.elapsed();
         assert!(event.changes.len() >= 8_000 && event.summary.len() < 500, "{}", event.summary);
         assert_eq!(event.actors.len(), 1);
-        // 10,000 changes take some tens of milliseconds without optimisation; the square of them would take half a minute.
-        assert!(took < std::time::Duration::from_secs(2), "{kind}: {took:?}");
+        // 10,000 changes take 0.4 s without optimisation, on a busy machine more; the square of them half a minute.
+        assert!(took < std::time::Duration::from_secs(12), "{kind}: {took:?}");
     }
 }

@@ -20,6 +20,9 @@ const GAP: &str = "   ";
 /// No room for values is worse than a broken line.
 const NARROW: usize = 20;
 
+const DELETION: &str = "/metadata/deletionTimestamp";
+const GRACE: &str = "/metadata/deletionGracePeriodSeconds";
+
 /// One event, as lines that each end in a newline.
 pub fn terminal(event: &Event, style: &Style) -> String {
     let paint = Paint(style.color);
@@ -84,9 +87,10 @@ fn body(event: &Event, style: &Style, paint: Paint) -> Vec<String> {
             _ => format!("{INDENT}{} {names}", paint.modified("rotated:")),
         });
     }
-    let told = |change: &&Change| !super::is_secret_value(event, change);
-    let asked = |change: &Change| change.path.split('/').nth(1) != Some("status");
-    let changes: Vec<&Change> = event.changes.iter().filter(told).collect();
+    rows.extend(deletion(event, paint));
+    let told = |change: &&Change| super::is_secret_value(event, change) || is_deletion(change);
+    let asked = |change: &Change| change.path.split('/').nth(1) != Some("status") && !is_binding(event, change);
+    let changes: Vec<&Change> = event.changes.iter().filter(|change| !told(change)).collect();
     let shown: Vec<&Change> =
         if style.status { changes.clone() } else { changes.iter().copied().filter(|c| asked(c)).collect() };
     if shown.is_empty() && !changes.is_empty() && rows.is_empty() {
@@ -94,6 +98,25 @@ fn body(event: &Event, style: &Style, paint: Paint) -> Vec<String> {
     }
     rows.extend(table(&shown, style, paint));
     rows
+}
+
+/// An object that was asked to go: when it goes is of no interest, how long it may take is.
+fn deletion(event: &Event, paint: Paint) -> Option<String> {
+    let find = |path: &str| event.changes.iter().find(|change| change.path == path);
+    let asked = find(DELETION)?;
+    let what = paint.removed(if asked.op == Op::Add { "is being deleted" } else { "is being deleted now" });
+    let grace = find(GRACE).and_then(|change| change.to.as_ref()).and_then(Value::as_i64).filter(|grace| *grace > 0);
+    let grace = grace.map_or(String::new(), |grace| paint.dim(&format!(" (within {grace} s)")));
+    Some(format!("{INDENT}{what}{grace}"))
+}
+
+fn is_deletion(change: &Change) -> bool {
+    change.path == DELETION || change.path == GRACE
+}
+
+/// The scheduler's choice, which a sentence tells better.
+fn is_binding(event: &Event, change: &Change) -> bool {
+    change.path == "/spec/nodeName" && event.resource.kind == "Pod" && event.resource.group.is_empty()
 }
 
 fn fit(text: &str, style: &Style, used: usize) -> String {
@@ -110,7 +133,8 @@ fn label(change: &Change) -> &str {
 
 fn table(changes: &[&Change], style: &Style, paint: Paint) -> Vec<String> {
     // The left column takes what it needs, but leaves half a line to the values.
-    let widest = changes.iter().map(|change| label(change).chars().count()).max().unwrap_or(0);
+    let in_line = changes.iter().filter(|change| lines(change).is_none());
+    let widest = in_line.map(|change| label(change).chars().count()).max().unwrap_or(0);
     let limit = if style.width == 0 { 80 } else { (style.width / 2).max(NARROW) };
     let column = widest.min(limit);
     let room = if style.width == 0 {

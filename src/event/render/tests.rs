@@ -93,6 +93,33 @@ fn a_change_of_status_alone_is_told_by_its_sentence_unless_asked_for() {
 }
 
 #[test]
+fn an_object_that_is_asked_to_go_reads_so_and_a_pods_node_is_a_sentence() {
+    let head = "{apiVersion: v1, kind: Pod, metadata: {name: web-1, namespace: shop";
+    let going = |time: &str, grace: u32, more: &str| {
+        format!(", deletionTimestamp: '{time}', deletionGracePeriodSeconds: {grace}{more}}}}}")
+    };
+    let asked = going("2026-11-16T11:42:47Z", 30, "");
+    assert_eq!(
+        terminal(&event(head, "}}", &asked), &Style::plain()),
+        "11:42:17 ~ Pod shop/web-1\n    is being deleted (within 30 s)\n"
+    );
+    let now = going("2026-11-16T11:42:17Z", 0, "");
+    assert_eq!(
+        terminal(&event(head, &asked, &now), &Style::plain()),
+        "11:42:17 ~ Pod shop/web-1\n    is being deleted now\n"
+    );
+    let with_label = going("2026-11-16T11:42:47Z", 30, ", labels: {a: b}");
+    assert_eq!(
+        terminal(&event(head, ", labels: {}}}", &with_label), &Style::plain()),
+        "11:42:17 ~ Pod shop/web-1\n    is being deleted (within 30 s)\n    metadata.labels.a   + b\n"
+    );
+    assert_eq!(
+        terminal(&event(head, "}, spec: {a: b}}", "}, spec: {a: b, nodeName: node-1}}"), &Style::plain()),
+        "11:42:17 ~ Pod shop/web-1\n    scheduled to node-1\n"
+    );
+}
+
+#[test]
 fn texts_of_several_lines_are_a_line_diff_with_two_lines_around() {
     let file = |line: &str| format!("data: {{a.conf: \"one\\ntwo\\nthree\\n{line}\\nfive\\nsix\\nseven\\n\"}}}}");
     let head = "{apiVersion: v1, kind: ConfigMap, metadata: {name: c}, ";

@@ -8,8 +8,10 @@ use crate::{diff::Op, event::path::Spot};
 /// An object that was asked to go and is not gone yet.
 pub(super) fn deletion(update: &Update<'_>, sentence: &mut Sentence) {
     let asked = |document: &Value| document["metadata"].get("deletionTimestamp").is_some();
-    if update.touches(&["metadata", "deletionTimestamp"]) && asked(update.new) && !asked(update.old) {
-        sentence.say(format!("{} {} is being deleted", update.resource.kind, update.name));
+    if update.touches(&["metadata", "deletionTimestamp"]) && asked(update.new) {
+        // Whoever ends the grace early, as a kubelet does when all containers have stopped, moves the time.
+        let now = if asked(update.old) { " now" } else { "" };
+        sentence.say(format!("{} {} is being deleted{now}", update.resource.kind, update.name));
         sentence.tell(update, &["metadata", "deletionTimestamp"]);
         sentence.tell(update, &["metadata", "deletionGracePeriodSeconds"]);
     }
@@ -20,6 +22,7 @@ pub(super) fn tell(update: &Update<'_>, sentence: &mut Sentence) {
     let said = !sentence.parts.is_empty();
     let asked_for = update.spots.iter().any(|spot| spot.key(0) != "status");
     conditions(update, sentence, said);
+    let said = !sentence.parts.is_empty();
     let mut moved = Vec::new();
     for index in 0..update.spots.len() {
         let spot = &update.spots[index];

@@ -5,6 +5,10 @@ use serde_json::Value;
 
 use super::{Sentence, Update, podspec, words};
 
+/// A Deployment's count of its templates.
+const REVISION: &[&str] = &["metadata", "annotations", "deployment.kubernetes.io/revision"];
+const REVISION_POINTER: &str = "/metadata/annotations/deployment.kubernetes.io~1revision";
+
 pub(super) fn tell(update: &Update<'_>, sentence: &mut Sentence) {
     for (index, spot) in update.spots.iter().enumerate() {
         let part = if spot.is(&["spec", "replicas"]) {
@@ -15,7 +19,7 @@ pub(super) fn tell(update: &Update<'_>, sentence: &mut Sentence) {
             podspec::part(spot)
         } else {
             // The controller's own bookkeeping beside what somebody asked for.
-            sentence.told[index] |= spot.starts(&["metadata", "annotations", "deployment.kubernetes.io/revision"]);
+            sentence.told[index] |= spot.starts(REVISION);
             None
         };
         if let Some(part) = part {
@@ -29,6 +33,9 @@ pub(super) fn tell(update: &Update<'_>, sentence: &mut Sentence) {
         part if part.starts_with("replicas ") => 1,
         _ => 2,
     });
+    if sentence.parts.is_empty() && update.spots.iter().all(|spot| spot.starts(REVISION)) {
+        sentence.say(words::change("revision", update.was(REVISION_POINTER), update.is(REVISION_POINTER)));
+    }
     if sentence.parts.is_empty()
         && update.touches(&["status"])
         && let Some(part) = progress(update)

@@ -14,6 +14,19 @@ fn masked(text: &str) -> String {
 }
 
 #[test]
+fn base64_of_json_is_masked_also_when_it_is_cut_or_no_text() {
+    use base64::{Engine, prelude::BASE64_STANDARD};
+    let whole = BASE64_STANDARD.encode(br#"{"password": "hunter2-hunter2", "a": 1}"#);
+    let binary = BASE64_STANDARD.encode(b"{\"password\": \"hun\xffter2-hunter2\"}");
+    assert_eq!(masked(&binary), "***");
+    for cut in 0..8 {
+        assert_eq!(masked(&whole[..whole.len() - cut]), "***", "{cut}");
+    }
+    let plain = BASE64_STANDARD.encode(br#"{"level": "info", "a": 1}"#);
+    assert_eq!(masked(&plain), plain);
+}
+
+#[test]
 fn only_the_secret_part_of_a_text_is_masked() {
     for (text, expected) in [
         ("password: hunter2", "password: ***"),

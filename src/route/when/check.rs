@@ -35,8 +35,11 @@ enum Type {
 struct Fields {
     name: &'static str,
     texts: &'static [&'static str],
-    others: &'static [(&'static str, fn() -> Type)],
+    others: &'static [Other],
 }
+
+/// A field that is no text, by its name.
+type Other = (&'static str, fn() -> Type);
 
 impl PartialEq for Fields {
     fn eq(&self, other: &Self) -> bool {

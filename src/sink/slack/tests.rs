@@ -91,7 +91,7 @@ fn texts() -> impl Strategy<Value = String> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(64))]
+    #![proptest_config(ProptestConfig::with_cases(24))]
     #[test]
     fn no_event_whatsoever_breaks_slacks_limits(
         summary in texts(), name in texts(), cluster in texts(), field in texts(), from in texts(), to in texts(),

@@ -1,0 +1,59 @@
+//! What it costs to find an event's sinks among 200 routes: the issue asks for less than 50 us.
+
+use std::hint::black_box;
+
+use criterion::{Criterion, criterion_group, criterion_main};
+use kubediff::{
+    event::Event,
+    route::{Context, Match, Route, Rules, Table},
+    sink::sample,
+};
+
+fn texts(texts: &[&str]) -> Vec<String> {
+    texts.iter().map(|text| (*text).to_owned()).collect()
+}
+
+/// As teams write them: a namespace or its labels each, a kind or a class here and there, now and then an expression.
+fn team(index: usize) -> Match {
+    let mut matching = Match { namespaces: vec![format!("team-{index}-*")], ..Match::default() };
+    match index % 5 {
+        0 => matching.kinds = texts(&["Deployment", "StatefulSet", "*Set"]),
+        1 => matching.not_managers = texts(&["argocd*", "flux*"]),
+        2 => matching.paths = texts(&["spec.**.image", "/metadata/labels/*"]),
+        3 => matching.labels = format!("team={index},tier in (front, back)"),
+        _ => matching.when = "event.changes.exists(c, c.field.endsWith('.image'))".into(),
+    }
+    matching
+}
+
+fn table(matching: impl Fn(usize) -> Match) -> Table {
+    let routes = (0..200).map(|index| Route {
+        name: format!("route {index}"),
+        matching: matching(index),
+        sinks: vec![format!("sink-{}", index % 20)],
+        go_on: true,
+        ..Route::default()
+    });
+    let sinks = (0..20).map(|index| format!("sink-{index}")).collect();
+    Table::new(&Rules { sinks, routes: routes.collect(), annotations: true, ..Rules::default() }).expect("right routes")
+}
+
+fn bench(criterion: &mut Criterion) {
+    let mut event: Event = sample::event();
+    event.resource.namespace = "team-77-prod".into();
+    let context = Context::at(event.time);
+    let mut group = criterion.benchmark_group("200 routes");
+    let teams = table(team);
+    group.bench_function("by team", |b| b.iter(|| black_box(teams.route(black_box(&event), &context))));
+    // No namespace says no first: every route looks at labels, paths and managers.
+    let slow = table(|index| Match { namespaces: Vec::new(), when: String::new(), ..team(index) });
+    group.bench_function("no namespaces", |b| b.iter(|| black_box(slow.route(black_box(&event), &context))));
+    let expressions =
+        table(|index| Match { when: format!("event.resource.name == 'web-{index}'"), ..Match::default() });
+    group.bench_function("200 expressions", |b| b.iter(|| black_box(expressions.route(black_box(&event), &context))));
+    group.bench_function("explained", |b| b.iter(|| black_box(teams.explain(black_box(&event), &context))));
+    group.finish();
+}
+
+criterion_group!(benches, bench);
+criterion_main!(benches);
