@@ -110,17 +110,35 @@ fn tool(name: &str) -> String {
     places.into_iter().find(|path| Path::new(path).exists()).unwrap_or_else(|| panic!("{name} is needed"))
 }
 
+/// `$1` becomes the root folder: read-only but for the state and /tmp, and with the machine's devices, as a container has
+/// them. The mounts are seen by this process alone.
+const CONTAINED: &str = r#"
+set -e
+mkdir -p "$1/dev" "$1/tmp"
+mount --bind "$1" "$1"
+mount --rbind /dev "$1/dev"
+mount --bind "$1/var/lib/kubediff" "$1/var/lib/kubediff"
+mount --bind "$1/tmp" "$1/tmp"
+mount -o remount,bind,ro "$1"
+shift
+exec "$@"
+"#;
+
 /// The start of a command that sees `root` as its only files, with no variable but those given, as the user of the
 /// image. Who is not root here is one in a user namespace of their own.
 pub fn contained(root: &Path, variables: &[(&str, &str)]) -> Vec<String> {
-    let mut command: Vec<String> = ["env", "-i"].map(str::to_owned).to_vec();
-    command.extend(variables.iter().map(|(key, value)| format!("{key}={value}")));
-    if is_root() {
-        command.extend([tool("chroot"), "--userspec=65532:65532".to_owned(), "--groups=65532".to_owned()]);
-    } else {
-        command.extend([tool("unshare"), "--map-root-user".to_owned(), tool("chroot")]);
+    let root = text(root);
+    let mut command = vec![tool("unshare"), "--mount".to_owned()];
+    if !is_root() {
+        command.push("--map-root-user".to_owned());
     }
-    command.extend([text(root), "/kubediff".to_owned()]);
+    command.extend(["sh", "-c", CONTAINED, "contained", &root, "env", "-i"].map(str::to_owned));
+    command.extend(variables.iter().map(|(key, value)| format!("{key}={value}")));
+    command.push(tool("chroot"));
+    if is_root() {
+        command.extend(["--userspec=65532:65532", "--groups=65532"].map(str::to_owned));
+    }
+    command.extend([root, "/kubediff".to_owned()]);
     command
 }
 

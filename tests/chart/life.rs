@@ -164,7 +164,7 @@ async fn installed_it_tells_of_changes_and_uninstalled_it_leaves_nothing() {
     assert_eq!(pod["status"]["phase"], "Running");
 
     let mut running = Pod::start(cluster, name).await;
-    cluster.kubectl(&["create", "configmap", "first", "-n", name]).await;
+    cluster.kubectl(&["create", "configmap", "first", "-n", name, "--from-literal=a=b"]).await;
     let event = arrives(&receiver, name, "first", &running).await;
     assert_eq!(event["actors"][0]["manager"], "kubectl-create", "{event}");
     running.daemon.signal("TERM");
