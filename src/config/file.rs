@@ -126,7 +126,7 @@ table! {
     Server {
         /// The address of /livez, /readyz and /metrics; "" for none.
         probes: String = "127.0.0.1:9090".into(), Shape::Checked("an address such as 127.0.0.1:9090", forms::address);
-        /// The address of the page and the API; "" for none.
+        /// The address of the page and the API, which are not served yet; "" for none.
         page: String = "127.0.0.1:8080".into(), Shape::Checked("an address such as 127.0.0.1:8080", forms::address);
         /// Where readers of messages reach the page, for links in them; "" for no links.
         page_url: String = String::new(), Shape::Checked("a URL", forms::url_or_empty);

@@ -2,7 +2,7 @@
 //!
 //! By age: events, dead letters and deliveries older than `age` go. By size: while the file holds more than `max_bytes`,
 //! the oldest events that nobody waits for go first. Only when there is nothing else, the oldest that are still to be
-//! delivered do; that is counted, logged, and the one way in which kubediff loses an event.
+//! delivered do. Both ways of losing an event that waits are counted and logged.
 
 use std::{
     sync::{Arc, atomic::Ordering::Relaxed},
