@@ -15,11 +15,6 @@
 //! | [`route`] | which sinks get an event, and why |
 //! | [`ledger`] | what happened and who is still to be told: recorded with the object itself, delivered at least once |
 //! | [`sink`] | where events go: stdout, webhook, Slack |
-//! | [`metrics`] | what all of them count, for Prometheus |
-//! | [`app`] | all of them wired, in one straight function |
-
-//! | [`config`] | the configuration: the file as typed, and the checked plan that the program runs on |
-
 //! | [`config`] | the configuration: the file as typed, and the checked plan that the program runs on |
 //! | [`metrics`] | what all of them count, for Prometheus |
 //! | [`app`] | all of them wired, in one straight function |
