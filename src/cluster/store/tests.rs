@@ -416,34 +416,29 @@ async fn a_full_disk_drops_nothing_and_heals() {
     let make = Maker::new(&store);
     let mut target = store.feed(config_maps(), vec![], false).await.unwrap();
     list(&mut target, vec![], 5).await;
-    let large: String =
-        (0..200_000u32).map(|n| char::from(b'!' + (n.wrapping_mul(2_654_435_761) >> 25) as u8 % 90)).collect();
+    settle(&store).await;
     // SQLite's own limit makes the same error as a full disk. It is lifted at the third attempt at the same batch.
     let attempts = Arc::new(Mutex::new(0));
     let counted = attempts.clone();
-    let limit: Write = Box::new(move |transaction| {
+    let fill: Write = Box::new(move |transaction| {
         let mut attempt = counted.lock().unwrap();
         *attempt += 1;
         let pages = if *attempt < 3 { 1 } else { 1 << 30 };
-        transaction.query_row(&format!("PRAGMA max_page_count = {pages}"), [], |row| row.get::<_, i64>(0)).map(drop)
+        transaction.query_row(&format!("PRAGMA max_page_count = {pages}"), [], |row| row.get::<_, i64>(0))?;
+        transaction.execute("INSERT INTO meta (key, value) VALUES ('filler', randomblob(1000000))", []).map(drop)
     });
     let mut health = store.health();
-    let (written, put, failing) = tokio::join!(
-        store.write(limit),
-        target.put(Update::Applied(make.object("a", 6, &json!({"large": large})))),
-        async {
-            let failing = health.wait_for(|health| health.failing.is_some()).await.unwrap().failing.clone();
-            assert_eq!(notes.take(), [""; 0], "nothing is told before it is stored");
-            failing.unwrap()
-        }
-    );
-    written.unwrap();
-    put.unwrap();
+    let (filled, failing) = tokio::join!(store.write(fill), async {
+        let failing = health.wait_for(|health| health.failing.is_some()).await.unwrap().failing.clone();
+        target.put(Update::Applied(make.object("a", 6, &json!({})))).await.unwrap();
+        failing.unwrap()
+    });
+    filled.unwrap();
     assert!(failing.contains("full"), "{failing}");
     settle(&store).await;
     assert_eq!(*attempts.lock().unwrap(), 3);
-    assert_eq!(notes.take(), ["Live +a@6"], "and once it is stored, once");
+    assert_eq!(notes.take(), ["Live +a@6"], "told once, when it is stored");
     assert_eq!(store.health().borrow().failing, None);
-    let stored = store.reader().unwrap().get(target.id(), "shop", "a").unwrap().unwrap();
-    assert_eq!(stored.value()["data"]["large"], large);
+    assert!(store.reader().unwrap().get(target.id(), "shop", "a").unwrap().is_some());
 }
+
