@@ -441,4 +441,3 @@ async fn a_full_disk_drops_nothing_and_heals() {
     assert_eq!(store.health().borrow().failing, None);
     assert!(store.reader().unwrap().get(target.id(), "shop", "a").unwrap().is_some());
 }
-
