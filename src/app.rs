@@ -139,7 +139,13 @@ pub async fn run(
                 let new = reload.borrow_and_update().clone();
                 reload_ok.send_replace(!matches!(new, Reload::Wrong));
                 if let Reload::New(new) = new {
-                    apply(&new, &ledger, &mut delivery, &selection).await?;
+                    match sinks(&new) {
+                        Ok(built) => apply(&new, built, &ledger, &mut delivery, &selection).await?,
+                        Err(error) => {
+                            reload_ok.send_replace(false);
+                            tracing::error!(%error, "the new configuration cannot be used and the one before goes on");
+                        }
+                    }
                 }
             }
         }
@@ -162,11 +168,12 @@ pub async fn run(
 
 async fn apply(
     new: &Settings,
+    sinks: Vec<(sink::Settings, sink::Built)>,
     ledger: &Ledger,
     delivery: &mut Delivery,
     selection: &watch::Sender<select::Settings>,
 ) -> Result<(), Error> {
-    delivery.set(sinks(new)?).await?;
+    delivery.set(sinks).await?;
     ledger.set_route(new.route.clone());
     selection.send_replace(new.select.clone());
     Ok(())

@@ -149,6 +149,8 @@ async fn a_warm_restart_makes_no_list_and_misses_nothing_that_happened_meanwhile
         .seen()
         .into_iter()
         .filter(|seen| seen.verb == Verb::List || seen.query.contains("sendInitialEvents=true"))
+        // Other tests' CRDs come and go meanwhile; theirs are new here and have to be listed.
+        .filter(|seen| !seen.path.contains(".example"))
         .map(|seen| format!("{} {}", seen.path, seen.query))
         .collect();
     assert_eq!(lists, [""; 0], "no list, streaming or paged");
@@ -341,7 +343,7 @@ async fn the_audit_finds_what_a_watch_was_made_to_miss() {
     .await;
     assert_eq!(rig.audits().missed, 0, "zero is what to expect");
 
-    rig.forget_next_change();
+    rig.forget_next_change("a");
     cluster.kubectl(&["patch", "configmap", "a", "-p", r#"{"data":{"k":"missed"}}"#, "-n", ns.name()]).await;
     poll(PATIENCE, "the miss is counted", async || {
         stir().await;

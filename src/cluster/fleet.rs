@@ -7,7 +7,10 @@ use std::{
 
 use rusqlite::OptionalExtension;
 use serde::{Deserialize, Serialize};
-use tokio::{sync::watch, task::JoinSet};
+use tokio::{
+    sync::watch,
+    task::{AbortHandle, JoinSet},
+};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
@@ -37,7 +40,8 @@ struct Known {
     resources: BTreeSet<String>,
     /// They did not answer: when their resources appear it is not because they are new.
     unavailable_groups: BTreeSet<String>,
-    namespaces: BTreeSet<String>,
+    /// `None` when nobody asked which there are.
+    namespaces: Option<BTreeSet<String>>,
 }
 
 /// Where [`Known`] is kept in the store's `meta` table.
@@ -56,7 +60,9 @@ pub struct Fleet {
     namespaces: Option<Namespaces>,
     /// Those that fire the trigger when CRDs and API services change.
     sentinels: JoinSet<()>,
-    guarded: BTreeSet<String>,
+    guarded: BTreeMap<String, AbortHandle>,
+    /// Whether feeds that nobody wants any more have been forgotten.
+    tidied: bool,
 }
 
 struct Namespaces {
@@ -91,7 +97,8 @@ impl Fleet {
             known,
             namespaces: None,
             sentinels: JoinSet::new(),
-            guarded: BTreeSet::new(),
+            guarded: BTreeMap::new(),
+            tidied: false,
         }
     }
 
@@ -125,7 +132,11 @@ impl Fleet {
                     Close::Gone
                 }
             };
-            self.reconcile(why).await?;
+            tokio::select! {
+                biased;
+                () = stop.cancelled() => return Ok(()),
+                done = self.reconcile(why) => done?,
+            }
         }
     }
 
@@ -156,8 +167,9 @@ impl Fleet {
             }
         }
         self.factory.start();
-        if before.is_empty() {
-            // The first plan of this run: what an earlier configuration watched and this one does not is forgotten.
+        if !self.tidied && served.unavailable.is_empty() {
+            // The first whole look of this run: what an earlier configuration watched and this one does not is forgotten.
+            self.tidied = true;
             self.store.forget_all_but(wanted.keys().cloned().collect()).await?;
         }
         self.running = wanted;
@@ -192,7 +204,9 @@ impl Fleet {
             && !known.unavailable_groups.contains(&feed.resource.group)
             && !known.unavailable_groups.contains("*");
         let namespace = match &feed.scope {
-            Scope::Namespace(name) => self.namespaces.is_some() && !known.namespaces.contains(name),
+            Scope::Namespace(name) => {
+                self.namespaces.is_some() && known.namespaces.as_ref().is_some_and(|known| !known.contains(name))
+            }
             Scope::All => false,
         };
         resource || namespace
@@ -202,7 +216,7 @@ impl Fleet {
         let known = Known {
             resources: served.resources.keys().cloned().collect(),
             unavailable_groups: served.unavailable.iter().map(|gone| gone.group.clone()).collect(),
-            namespaces: self.namespaces.as_ref().map(|namespaces| namespaces.names.clone()).unwrap_or_default(),
+            namespaces: self.namespaces.as_ref().map(|namespaces| namespaces.names.clone()),
         };
         if self.known.as_ref() == Some(&known) {
             return Ok(());
@@ -253,8 +267,9 @@ impl Fleet {
                 name.as_str(),
                 "customresourcedefinitions.apiextensions.k8s.io" | "apiservices.apiregistration.k8s.io"
             );
-            if tells && self.guarded.insert(name) {
-                self.sentinels.spawn(fire_on_change(informer, self.trigger.clone()));
+            if tells && self.guarded.get(&name).is_none_or(AbortHandle::is_finished) {
+                let sentinel = self.sentinels.spawn(fire_on_change(informer, self.trigger.clone()));
+                self.guarded.insert(name, sentinel);
             }
         }
     }

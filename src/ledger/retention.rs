@@ -152,18 +152,25 @@ pub fn remove(transaction: &Transaction<'_>, keep: Keep, now: i64) -> Result<Rem
     if used_bytes(transaction)? <= keep.max_bytes {
         return Ok(removed);
     }
-    let idle: Vec<i64> = transaction
-        .prepare_cached(
-            "SELECT seq FROM (SELECT seq FROM events ORDER BY seq LIMIT 20 * ?1) e
-             WHERE NOT EXISTS (SELECT 1 FROM sinks s JOIN deliveries d ON d.sink = s.id AND d.seq = e.seq) LIMIT ?1",
-        )?
-        .query_map([STEP], |row| row.get(0))?
-        .collect::<Result<_, _>>()?;
-    for seq in &idle {
+    // Most often one of the oldest is idle; when they all wait for a sink, the others have to be looked at.
+    let idle = |window: &str| -> Result<Vec<i64>, rusqlite::Error> {
+        transaction
+            .prepare_cached(&format!(
+                "SELECT seq FROM (SELECT seq FROM events ORDER BY seq {window}) e
+                 WHERE NOT EXISTS (SELECT 1 FROM sinks s JOIN deliveries d ON d.sink = s.id AND d.seq = e.seq) LIMIT ?1"
+            ))?
+            .query_map([STEP], |row| row.get(0))?
+            .collect()
+    };
+    let mut idle_events = idle("LIMIT 20 * ?1")?;
+    if idle_events.is_empty() {
+        idle_events = idle("")?;
+    }
+    for seq in &idle_events {
         removed.expired += forget_event(transaction, *seq)?;
         removed.events += 1;
     }
-    if idle.is_empty() {
+    if idle_events.is_empty() {
         let oldest: Vec<i64> = transaction
             .prepare_cached("SELECT seq FROM events ORDER BY seq LIMIT ?1")?
             .query_map([STEP], |row| row.get(0))?

@@ -210,7 +210,8 @@ impl Worker {
         self.asked_to_wait = after.is_some();
         if let Some(after) = after {
             self.paused_until = self.paused_until.max(now.saturating_add(millis(after)));
-        } else if self.failures >= DOWN {
+        }
+        if self.failures >= DOWN {
             self.paused_until = self.paused_until.max(now + millis(self.seat.backoff(self.failures - DOWN)));
         }
         let (mut again, mut attempts) = (Vec::new(), 0);
@@ -223,7 +224,8 @@ impl Worker {
                 again.push(*seq);
             }
         }
-        let pause = after.unwrap_or_else(|| self.seat.backoff(attempts));
+        // "Now" is no reason to try without a pause.
+        let pause = after.filter(|after| !after.is_zero()).unwrap_or_else(|| self.seat.backoff(attempts));
         let at = now.saturating_add(millis(pause));
         self.queue.retry(&again, at);
         for seq in again {

@@ -96,6 +96,8 @@ impl Private {
         url.path_segments().into_iter().flatten().chain(url.query()).chain(url.password()).for_each(|part| {
             private.add(part);
         });
+        private.add(url.username());
+        url.query_pairs().for_each(|(_, value)| private.add(&value));
         if let Some(host) = url.host_str().filter(|host| host.parse::<std::net::IpAddr>().is_err()) {
             private.0.push((host.to_owned(), "<host>"));
         }
@@ -106,7 +108,7 @@ impl Private {
         self.0.push((secret.to_owned(), "<secret>"));
     }
 
-    fn scrub(&self, text: &str) -> String {
+    pub(super) fn scrub(&self, text: &str) -> String {
         // What is shorter stands in any text.
         let long = self.0.iter().filter(|(secret, _)| secret.len() >= 6);
         long.fold(text.to_owned(), |text, (secret, instead)| text.replace(secret.as_str(), instead))

@@ -180,7 +180,9 @@ async fn api_answer(response: Response, private: &wire::Private) -> Result<Value
     let error = answer["error"].as_str().unwrap_or("no reason given");
     let details: Vec<&str> =
         answer["response_metadata"]["messages"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
-    Err(answer::meaning(error, &details.join("; "), after))
+    // What the other side says may repeat what it was sent, and has no bound.
+    let told = |text: &str| super::describe::cut(&private.scrub(text), 300).to_string();
+    Err(answer::meaning(&told(error), &told(&details.join("; ")), after))
 }
 
 /// An incoming webhook answers `ok`, or a status with a word.

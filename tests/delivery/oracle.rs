@@ -16,7 +16,7 @@ use reqwest::Method;
 use serde_json::{Value, json};
 
 use super::daemon::MOMENT;
-use crate::harness::{Access, Answer, Receiver, receiver::Received};
+use crate::harness::{Access, Answer, PATIENCE, Receiver, receiver::Received};
 
 /// Creates, changes and deletes ConfigMaps of one namespace at random.
 pub struct Load {
@@ -161,13 +161,15 @@ impl Replay {
         versions.insert(name, text("resourceVersion"));
     }
 
-    /// Waits until the replay equals a fresh list of the namespace's ConfigMaps; says what differs when it never does.
-    pub async fn wait_until_equal(receiver: &Receiver, access: &Access, namespace: &str, deadline: Duration) -> Self {
+    /// Waits until at least so many changes have come and their replay equals a fresh list of the namespace's
+    /// ConfigMaps; says what differs when it never does.
+    pub async fn wait_until_equal(receiver: &Receiver, access: &Access, namespace: &str, changes: u64) -> Self {
+        let deadline = PATIENCE * 4;
         let until = Instant::now() + deadline;
         loop {
             let replay = Self::of(receiver);
             let fresh = fresh(access, namespace).await.unwrap_or_default();
-            if replay.state == fresh {
+            if replay.state == fresh && replay.changes >= changes {
                 return replay;
             }
             let differs: Vec<_> =
@@ -175,7 +177,7 @@ impl Replay {
             let gone: Vec<_> = replay.state.keys().filter(|name| !fresh.contains_key(*name)).collect();
             assert!(
                 Instant::now() < until,
-                "after {deadline:?} and {} changes {} objects differ and {} should be gone: {:?} {gone:?}",
+                "after {deadline:?} and {} of {changes} changes {} objects differ and {} should be gone: {:?} {gone:?}",
                 replay.changes,
                 differs.len(),
                 gone.len(),

@@ -2,10 +2,7 @@
 
 use std::{
     collections::BTreeMap,
-    sync::{
-        Arc, Mutex,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::{Arc, Mutex},
     time::Duration,
 };
 
@@ -69,7 +66,7 @@ impl Rig {
 
     async fn build(access: &Access, place: &Place, settings: Option<Settings>, audit: Option<Duration>) -> Self {
         let api = Api::connect(access.config().await, api::Settings::default()).unwrap();
-        let source = Arc::new(Forgetful { api, forget_next: AtomicBool::new(false).into() });
+        let source = Arc::new(Forgetful { api, forget_next: Arc::default() });
         let notes = Notes::default();
         let (store, writing) = Store::open(place, Some(Box::new(notes.clone()))).unwrap();
         let door = Arc::new(Door::new(&redact::Settings::default(), &store.redaction_key()).unwrap());
@@ -121,9 +118,9 @@ impl Rig {
         all
     }
 
-    /// The next change that the server tells is lost on the way.
-    pub fn forget_next_change(&self) {
-        self.source.forget_next.store(true, Ordering::SeqCst);
+    /// The next change of an object that the server tells is lost on the way.
+    pub fn forget_next_change(&self, name: &str) {
+        *self.source.forget_next.lock().unwrap() = Some(format!("\"name\":\"{name}\""));
     }
 
     pub async fn stored(&self, plural: &str, namespace: &str, name: &str) -> Value {
@@ -136,7 +133,13 @@ impl Rig {
         for informer in self.factory.informers().into_iter().filter(Informer::has_synced) {
             let path = informer.feed().resource.path(&informer.feed().scope);
             poll(PATIENCE, &format!("the store equals a fresh list of {path}"), async || {
-                let answer = access.get(&path).send().await.ok()?.text().await.ok()?;
+                let answer = access.get(&path).send().await.ok()?;
+                // Another test's CRD may be gone meanwhile, and its informer with it.
+                let key = informer.feed().key();
+                if answer.status() == 404 || !self.factory.informers().iter().any(|i| i.feed().key() == key) {
+                    return Some(());
+                }
+                let answer = answer.text().await.ok()?;
                 let list: Value = serde_json::from_str(&answer).ok()?;
                 let resource = &informer.feed().resource;
                 let fresh: BTreeMap<String, Value> =
@@ -217,7 +220,7 @@ impl Journal for Notes {
 /// The API server, but for one change that it can be made to lose: no real server does that on request.
 struct Forgetful {
     api: Api,
-    forget_next: Arc<AtomicBool>,
+    forget_next: Arc<Mutex<Option<String>>>,
 }
 
 impl Source for Forgetful {
@@ -234,8 +237,13 @@ impl Source for Forgetful {
             let forget = self.forget_next.clone();
             let frames = self.api.watch(feed, watch).await?;
             let keep = move |frame: &Result<Frame, Error>| {
-                let change = matches!(frame, Ok(Frame::Modified(_)));
-                futures::future::ready(!(change && forget.swap(false, Ordering::SeqCst)))
+                let mut forget = forget.lock().unwrap();
+                let lost = matches!((frame, &*forget), (Ok(Frame::Modified(object)), Some(name))
+                    if String::from_utf8_lossy(object).contains(name));
+                if lost {
+                    *forget = None;
+                }
+                futures::future::ready(!lost)
             };
             Ok(frames.filter(keep).boxed())
         })

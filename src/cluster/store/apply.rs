@@ -96,11 +96,10 @@ impl Work<'_> {
     }
 
     pub(super) fn put(&mut self, feed: FeedId, update: &Put) -> Done {
-        let Some(state) = self.feeds.0.get_mut(&feed) else { return Ok(()) };
+        let (list, _) = self.list_of(feed);
         let moves_to = match update {
             Put::ListBegan => {
-                state.list = state.list.wrapping_add(1);
-                state.listing = true;
+                self.batch.lists.insert(feed, (list.wrapping_add(1), true));
                 None
             }
             Put::Listed(documents) => {
@@ -110,7 +109,7 @@ impl Work<'_> {
                 None
             }
             Put::ListEnded(version) => {
-                state.listing = false;
+                self.batch.lists.insert(feed, (list, false));
                 self.delete_unlisted(feed)?;
                 Some(version)
             }
@@ -128,11 +127,16 @@ impl Work<'_> {
             }
             Put::Bookmark(version) => Some(version),
         };
-        let listing = self.feeds.0.get(&feed).is_some_and(|state| state.listing);
-        if let (Some(version), false) = (moves_to, listing) {
+        if let (Some(version), (_, false)) = (moves_to, self.list_of(feed)) {
             self.batch.cursors.insert(feed, version.clone());
         }
         Ok(())
+    }
+
+    /// The number of the feed's last list, and whether it is still going on, as the batch leaves it.
+    fn list_of(&self, feed: FeedId) -> (u32, bool) {
+        let committed = || self.feeds.0.get(&feed).map(|state| (state.list, state.listing));
+        self.batch.lists.get(&feed).copied().or_else(committed).unwrap_or_default()
     }
 
     /// It is there in a state that is not known: what was known of it stays. Or it is gone, and known to be.
@@ -148,11 +152,10 @@ impl Work<'_> {
 
     /// Notes that the present list names an object. That is not part of what may be rolled back.
     fn listed(&mut self, feed: FeedId, key: Key, entry: Entry) {
-        let Some(state) = self.feeds.0.get_mut(&feed) else { return };
-        let entry = Entry { list: state.list, ..entry };
+        let entry = Entry { list: self.list_of(feed).0, ..entry };
         match self.batch.keys.get_mut(&(feed, key)) {
             Some(staged) => *staged = Some(entry),
-            None => drop(state.keys.insert(key, entry)),
+            None => drop(self.feeds.0.get_mut(&feed).and_then(|state| state.keys.insert(key, entry))),
         }
     }
 
@@ -174,15 +177,17 @@ impl Work<'_> {
     fn apply(&mut self, feed: FeedId, document: &Arc<Document>, seen: Seen) -> Done {
         let meta = document.meta();
         let key = Key::new(&meta.namespace, &meta.name);
-        let Some(state) = self.feeds.0.get(&feed) else { return Ok(()) };
-        let list = state.list;
+        if !self.feeds.0.contains_key(&feed) {
+            return Ok(());
+        }
+        let (list, _) = self.list_of(feed);
         let version = stamp(&meta.version);
         let known = self.entry(feed, key);
         if let Some(entry) = known.filter(|entry| entry.version == version) {
             self.listed(feed, key, entry);
             return Ok(());
         }
-        if seen == Seen::Live && known.is_some_and(|entry| entry.version > version) {
+        if seen == Seen::Live && known.is_some_and(|entry| is_older(&meta.version, entry)) {
             // A list that never ended had brought a newer state before the watch went on from the old cursor.
             return Ok(());
         }
@@ -270,7 +275,7 @@ impl Work<'_> {
     fn delete(&mut self, feed: FeedId, last: &Arc<Document>) -> Done {
         let meta = last.meta();
         let key = Key::new(&meta.namespace, &meta.name);
-        let Some(entry) = self.entry(feed, key).filter(|entry| entry.version <= stamp(&meta.version)) else {
+        let Some(entry) = self.entry(feed, key).filter(|entry| !is_older(&meta.version, *entry)) else {
             return Ok(());
         };
         let Some(row) = self.stored(feed, entry, &meta.namespace, &meta.name)? else { return Ok(()) };
@@ -289,8 +294,8 @@ impl Work<'_> {
     }
 
     fn delete_unlisted(&mut self, feed: FeedId) -> Done {
-        let Some(state) = self.feeds.0.get(&feed) else { return Ok(()) };
-        let gone: Vec<_> = self.entries(feed).filter(|(_, entry)| entry.list != state.list).collect();
+        let (list, _) = self.list_of(feed);
+        let gone: Vec<_> = self.entries(feed).filter(|(_, entry)| entry.list != list).collect();
         gone.into_iter().try_for_each(|(key, entry)| self.delete_vanished(feed, key, entry, Seen::Late))
     }
 
@@ -398,4 +403,9 @@ impl Work<'_> {
         }
         Ok(())
     }
+}
+
+/// Whether a version is from before the stored one. Versions that are no numbers have no order.
+fn is_older(version: &Version, stored: Entry) -> bool {
+    version.as_str().parse::<u64>().is_ok_and(|version| version < stored.version)
 }

@@ -1,7 +1,8 @@
 //! Opening the file: pragmas, the schema's version, one process at a time, a corrupt file set aside.
 
 use std::{
-    fs::{File, OpenOptions, TryLockError},
+    fs::{DirBuilder, File, OpenOptions, TryLockError},
+    os::unix::fs::DirBuilderExt,
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -64,7 +65,7 @@ pub(super) fn open(place: &Place) -> Result<Opened, OpenError> {
         Place::Temporary => {
             let folder =
                 std::env::temp_dir().join(format!("kubediff-{}-{:08x}", std::process::id(), rand::random::<u32>()));
-            std::fs::create_dir_all(&folder).map_err(|source| OpenError::Io { path: folder.clone(), source })?;
+            DirBuilder::new().mode(0o700).create(&folder).map_err(|source| OpenError::Io { path: folder.clone(), source })?;
             (folder.join("kubediff.db"), Some(folder))
         }
     };

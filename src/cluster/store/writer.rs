@@ -112,6 +112,8 @@ pub(super) struct Batch {
     pub(super) keys: HashMap<(FeedId, Key), Option<Entry>>,
     pub(super) answers: Vec<Answer>,
     pub(super) cursors: HashMap<FeedId, Version>,
+    /// Which list each feed is at, and whether it is still going on.
+    pub(super) lists: HashMap<FeedId, (u32, bool)>,
     pub(super) deltas: Vec<(FeedId, Delta)>,
     pub(super) opened: HashMap<FeedId, FeedState>,
     pub(super) closed: Vec<FeedId>,
@@ -253,7 +255,7 @@ impl Writer {
 
     /// Takes over what is committed and answers everyone.
     fn tell(&mut self, commands: Vec<Command>, batch: Batch) {
-        let Batch { keys, answers, cursors, deltas, opened, closed, grown } = batch;
+        let Batch { keys, answers, cursors, lists, deltas, opened, closed, grown } = batch;
         self.feeds.0.extend(opened);
         for ((feed, key), entry) in keys {
             let Some(state) = self.feeds.0.get_mut(&feed) else { continue };
@@ -267,6 +269,11 @@ impl Writer {
             state.subscribers.retain(|queue| !queue.is_closed());
             for queue in &state.subscribers {
                 queue.push(delta.clone());
+            }
+        }
+        for (feed, (list, listing)) in lists {
+            if let Some(state) = self.feeds.0.get_mut(&feed) {
+                (state.list, state.listing) = (list, listing);
             }
         }
         for (feed, cursor) in cursors {

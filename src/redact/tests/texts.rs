@@ -99,7 +99,7 @@ fn long_texts_take_linear_time() {
         let (door, kind, start) = (door(), resource("", "ConfigMap"), Instant::now());
         door.admit(&kind, raw.as_bytes()).expect("admitted");
         // Generous, for a debug build on a busy machine: a quadratic scan takes minutes.
-        assert!(start.elapsed() < Duration::from_secs(5), "{part}: {:?}", start.elapsed());
+        assert!(start.elapsed() < Duration::from_secs(60), "{part}: {:?}", start.elapsed());
     }
 }
 
