@@ -36,7 +36,11 @@ fn watch(namespace: &Namespace) -> String {
 
 /// What an answer through the proxy is, and what the same request gets without it: the version of a list moves with
 /// every write of any test, so both are taken until the server stood still around them.
-async fn beside(cluster: &Cluster, path: &str, mut proxied: impl AsyncFnMut() -> (u16, Vec<u8>, bool)) -> [(u16, Vec<u8>, bool); 2] {
+async fn beside(
+    cluster: &Cluster,
+    path: &str,
+    mut proxied: impl AsyncFnMut() -> (u16, Vec<u8>, bool),
+) -> [(u16, Vec<u8>, bool); 2] {
     poll(PATIENCE, "two equal lists one after the other", async || {
         let before = fetch(cluster.access(), path).await;
         let through = proxied().await;
@@ -74,7 +78,14 @@ async fn without_faults_the_proxy_changes_nothing() {
     assert_eq!((events(&bytes).len(), whole), (3, true));
     let maps: kube::Api<k8s_openapi::api::core::v1::ConfigMap> =
         kube::Api::namespaced(proxy.client().await, namespace.name());
-    assert_eq!(maps.list(&kube::api::ListParams::default().fields("metadata.name!=kube-root-ca.crt")).await.unwrap().items.len(), 3);
+    assert_eq!(
+        maps.list(&kube::api::ListParams::default().fields("metadata.name!=kube-root-ca.crt"))
+            .await
+            .unwrap()
+            .items
+            .len(),
+        3
+    );
 }
 
 #[tokio::test]

@@ -21,7 +21,14 @@ mod writer;
 #[cfg(test)]
 mod tests;
 
-use std::{path::PathBuf, sync::Arc, time::Duration};
+use std::{
+    path::PathBuf,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot, watch};
 
@@ -84,14 +91,15 @@ impl Store {
         let redaction_key = opened.redaction_key;
         let (commands, inbox) = mpsc::unbounded_channel();
         let (health, health_seen) = watch::channel(Health::default());
-        let writer = writer::Writer::new(opened, journal, inbox, health)?;
+        let ending = Arc::new(AtomicBool::new(false));
+        let writer = writer::Writer::new(opened, journal, inbox, health, ending.clone())?;
         let thread = std::thread::Builder::new()
             .name("store".into())
             .spawn(move || writer.run())
             .map_err(|source| OpenError::Io { path: path.to_path_buf(), source })?;
         let in_flight = Arc::new(Semaphore::new(IN_FLIGHT_BYTES));
         let store = Self { commands, in_flight, path, redaction_key, health: health_seen };
-        let writing = Writing { commands: store.commands.clone(), thread: Some(thread) };
+        let writing = Writing { commands: store.commands.clone(), ending, thread: Some(thread) };
         Ok((store, writing))
     }
 
@@ -173,12 +181,15 @@ impl Store {
 #[derive(Debug)]
 pub struct Writing {
     commands: mpsc::UnboundedSender<writer::Command>,
+    ending: Arc<AtomicBool>,
     thread: Option<std::thread::JoinHandle<()>>,
 }
 
 impl Writing {
-    /// Ends the writer once everything that was put before is committed. Handles that live on find the store closed.
+    /// Ends the writer once everything that was put before is committed, or cannot be. Handles that live on find the
+    /// store closed.
     pub fn join(mut self) {
+        self.ending.store(true, Ordering::SeqCst);
         let _ = self.commands.send(writer::Command::End);
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();

@@ -324,7 +324,8 @@ impl Teller {
                 self.seat.log_failure(&reason);
                 self.failures = self.failures.saturating_add(1);
                 self.asked_to_wait = after.is_some();
-                let pause = after.filter(|after| !after.is_zero()).unwrap_or_else(|| self.seat.backoff(self.failures - 1));
+                let pause =
+                    after.filter(|after| !after.is_zero()).unwrap_or_else(|| self.seat.backoff(self.failures - 1));
                 self.bucket.empty();
                 self.paused_until = self.paused_until.max(now + millis(pause));
                 if now - group.first <= millis(self.seat.retry.budget) {

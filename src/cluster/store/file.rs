@@ -65,14 +65,22 @@ pub(super) fn open(place: &Place) -> Result<Opened, OpenError> {
         Place::Temporary => {
             let folder =
                 std::env::temp_dir().join(format!("kubediff-{}-{:08x}", std::process::id(), rand::random::<u32>()));
-            DirBuilder::new().mode(0o700).create(&folder).map_err(|source| OpenError::Io { path: folder.clone(), source })?;
+            DirBuilder::new()
+                .mode(0o700)
+                .create(&folder)
+                .map_err(|source| OpenError::Io { path: folder.clone(), source })?;
             (folder.join("kubediff.db"), Some(folder))
         }
     };
     let hold = Hold { _lock: lock(&path)?, temporary };
+    let marker = beside(&path, DAMAGED);
+    if let Ok(why) = std::fs::read_to_string(&marker) {
+        set_aside(&path, &why)?;
+        std::fs::remove_file(&marker).map_err(|source| OpenError::Io { path: marker, source })?;
+    }
     let connection = match connect(&path, place) {
         Err(OpenError::Sql { source, .. }) if is_corrupt(&source) => {
-            set_aside(&path, &source)?;
+            set_aside(&path, &source.to_string())?;
             connect(&path, place)?
         }
         other => other?,
@@ -155,11 +163,44 @@ fn migrate(connection: &mut Connection, path: &Path) -> Result<(), OpenError> {
     Ok(())
 }
 
-pub(super) fn is_corrupt(error: &rusqlite::Error) -> bool {
+/// The suffix of the file that says that the one beside it was found damaged while it was in use.
+const DAMAGED: &str = "damaged";
+
+/// Says for the next start that the file has to be set aside.
+pub(super) fn mark_damaged(path: &Path, why: &rusqlite::Error) {
+    if let Err(error) = std::fs::write(beside(path, DAMAGED), why.to_string()) {
+        tracing::error!(%error, "cannot leave a note about it; move the state file away by hand");
+    }
+}
+
+/// Whether the same write may succeed later: the disk has no room, is read-only, fails or is slow.
+pub(super) fn may_heal(error: &rusqlite::Error) -> bool {
+    use ErrorCode::{
+        CannotOpen, DatabaseBusy, DatabaseLocked, DiskFull, FileLockingProtocolFailed, OperationInterrupted,
+        OutOfMemory, PermissionDenied, ReadOnly, SystemIoFailure,
+    };
+    matches!(
+        error.sqlite_error_code(),
+        Some(
+            CannotOpen
+                | DatabaseBusy
+                | DatabaseLocked
+                | DiskFull
+                | FileLockingProtocolFailed
+                | OperationInterrupted
+                | OutOfMemory
+                | PermissionDenied
+                | ReadOnly
+                | SystemIoFailure
+        )
+    )
+}
+
+fn is_corrupt(error: &rusqlite::Error) -> bool {
     matches!(error.sqlite_error_code(), Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase))
 }
 
-fn set_aside(path: &Path, why: &rusqlite::Error) -> Result<(), OpenError> {
+fn set_aside(path: &Path, why: &str) -> Result<(), OpenError> {
     let aside = beside(path, &format!("corrupt-{}", jiff::Timestamp::now().strftime("%Y%m%dT%H%M%SZ")));
     std::fs::rename(path, &aside).map_err(|source| OpenError::Io { path: path.to_owned(), source })?;
     for suffix in ["-wal", "-shm"] {
@@ -168,7 +209,7 @@ fn set_aside(path: &Path, why: &rusqlite::Error) -> Result<(), OpenError> {
         let _ = std::fs::remove_file(companion);
     }
     tracing::error!(
-        path = %path.display(), aside = %aside.display(), error = %why,
+        path = %path.display(), aside = %aside.display(), error = why,
         "the state file is corrupt: it was set aside and a fresh one begun; history and undelivered events are in the old file"
     );
     Ok(())

@@ -441,3 +441,59 @@ async fn a_full_disk_drops_nothing_and_heals() {
     assert_eq!(store.health().borrow().failing, None);
     assert!(store.reader().unwrap().get(target.id(), "shop", "a").unwrap().is_some());
 }
+
+#[tokio::test]
+async fn a_file_that_turns_out_to_be_damaged_ends_the_store_and_is_set_aside_at_the_next_start() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("kubediff.db");
+    let place = Place::File(path.clone());
+    let (store, writing, _) = open(&place);
+    let make = Maker::new(&store);
+    let mut target = store.feed(config_maps(), vec![], false).await.unwrap();
+    list(&mut target, vec![make.object("a", 1, &json!({"k": "1"}))], 5).await;
+    // A frame that no decoder takes: what a torn page looks like from above.
+    store
+        .write(Box::new(|t| {
+            t.execute("UPDATE objects SET body = x'28b52ffd00', metadata = x'28b52ffd00'", []).map(drop)
+        }))
+        .await
+        .unwrap();
+    target.put(Update::Applied(make.object("a", 6, &json!({"k": "2"})))).await.unwrap();
+    assert_eq!(store.write(Box::new(|_| Ok(()))).await, Err(Closed), "it ends instead of trying for ever");
+    writing.join();
+    drop((store, target));
+
+    let (store, _writing, _) = open(&place);
+    assert_eq!(store.feed(config_maps(), vec![], false).await.unwrap().cursor(), None, "a fresh start");
+    let names = std::fs::read_dir(folder.path()).unwrap().filter_map(Result::ok).map(|entry| entry.file_name());
+    let names: Vec<String> = names.map(|name| name.to_string_lossy().into_owned()).collect();
+    assert!(names.iter().any(|name| name.contains("corrupt-")), "{names:?}");
+    assert!(!names.iter().any(|name| name.ends_with("damaged")), "{names:?}");
+}
+
+#[tokio::test]
+async fn a_commit_that_fails_between_two_lists_deletes_nothing_that_is_there() {
+    let (store, _writing, notes) = open(&Place::Temporary);
+    let make = Maker::new(&store);
+    let mut target = store.feed(config_maps(), vec![], false).await.unwrap();
+    target.put(Update::ListBegan).await.unwrap();
+    target.put(Update::Listed(vec![make.object("a", 1, &json!({}))])).await.unwrap();
+    settle(&store).await;
+    // The rest of this list and the begin of the next one are in a batch that is tried twice.
+    let mut attempts = 0;
+    let busy = rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_BUSY);
+    let once: Write = Box::new(move |_| {
+        attempts += 1;
+        if attempts == 1 { Err(rusqlite::Error::SqliteFailure(busy, None)) } else { Ok(()) }
+    });
+    let (written, ()) = tokio::join!(biased; async {
+        target.put(Update::Listed(vec![make.object("b", 2, &json!({}))])).await.unwrap();
+        target.put(Update::ListEnded("5".into())).await.unwrap();
+        target.put(Update::ListBegan).await.unwrap();
+        store.write(once).await
+    }, async {});
+    written.unwrap();
+    list(&mut target, vec![make.object("a", 1, &json!({})), make.object("b", 2, &json!({}))], 9).await;
+    settle(&store).await;
+    assert_eq!(notes.take(), [""; 0]);
+}

@@ -2,7 +2,10 @@
 
 use std::{
     collections::{HashMap, HashSet},
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
     time::{Duration, Instant},
 };
 
@@ -13,7 +16,7 @@ use super::{
     Audit, Audited, Close, Delta, FeedId, Health, Index, Journal, OpenError, RETRY_COMMIT, Reader, Subscription, Write,
     apply::Work,
     codec::{Decoder, Encoder},
-    file::{Hold, Opened},
+    file::{self, Hold, Opened},
     keys::{Entry, Key, Keys},
     subscription::Queue,
 };
@@ -136,6 +139,8 @@ pub(super) struct Writer {
     journal: Option<Box<dyn Journal>>,
     inbox: mpsc::UnboundedReceiver<Command>,
     health: watch::Sender<Health>,
+    /// The program ends: there is no time to wait for a disk.
+    ending: Arc<AtomicBool>,
     _hold: Hold,
 }
 
@@ -145,6 +150,7 @@ impl Writer {
         journal: Option<Box<dyn Journal>>,
         inbox: mpsc::UnboundedReceiver<Command>,
         health: watch::Sender<Health>,
+        ending: Arc<AtomicBool>,
     ) -> Result<Self, OpenError> {
         let Opened { connection, path, hold, .. } = opened;
         let encoder = Encoder::load(&connection).map_err(|source| OpenError::Sql { path: path.clone(), source })?;
@@ -157,6 +163,7 @@ impl Writer {
             journal,
             inbox,
             health,
+            ending,
             _hold: hold,
         })
     }
@@ -166,7 +173,7 @@ impl Writer {
             let mut commands = self.gather(first);
             let last = commands.iter().position(|command| matches!(command, Command::End));
             commands.truncate(last.unwrap_or(commands.len()));
-            let batch = self.commit_until_it_holds(&mut commands);
+            let Some(batch) = self.commit_until_it_holds(&mut commands) else { return };
             self.tell(commands, batch);
             if last.is_some() {
                 break;
@@ -194,7 +201,9 @@ impl Writer {
         commands
     }
 
-    fn commit_until_it_holds(&mut self, commands: &mut [Command]) -> Batch {
+    /// `None` when it never will: the file is damaged, or the program ends before there is room. What is not committed is
+    /// read from the cluster again after the next start.
+    fn commit_until_it_holds(&mut self, commands: &mut [Command]) -> Option<Batch> {
         loop {
             let result = self.commit(commands);
             if let Some(journal) = &mut self.journal {
@@ -208,9 +217,18 @@ impl Writer {
                         }
                         health.commits += 1;
                     });
-                    return batch;
+                    return Some(batch);
+                }
+                Err(error) if !file::may_heal(&error) => {
+                    tracing::error!(%error, path = %self.path.display(), "the state file is damaged; it is set aside at the next start");
+                    file::mark_damaged(&self.path, &error);
+                    return None;
                 }
                 Err(error) => {
+                    if self.ending.load(Ordering::SeqCst) {
+                        tracing::warn!(%error, "the last changes could not be stored; they are read again after the next start");
+                        return None;
+                    }
                     let why = error.to_string();
                     self.health.send_if_modified(|health| {
                         let new = health.failing.as_ref() != Some(&why);
