@@ -78,7 +78,9 @@ async fn ctrl_c_while_everything_is_being_built_ends_both_builds() {
     program(dir.path(), "cargo", &format!("echo $$ >{}; exec sleep 600", file("cargo.pid")));
     let path = format!("{}:{}", dir.path().display(), std::env::var("PATH").unwrap());
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/run");
-    let mut run = Command::new(script);
+    // Whoever started this test in the background may have had SIGINT ignored for it and its children.
+    let mut run = Command::new("env");
+    run.arg("--default-signal=INT").arg(script);
     run.env("PATH", path).env("KUBEDIFF_CACHE", file("cache")).env("TMPDIR", dir.path()).process_group(0);
     let mut run = run.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
 

@@ -24,7 +24,9 @@ struct Run {
 
 impl Run {
     fn until(line: &str, test: &str) -> Self {
-        let mut command = Command::new(std::env::current_exe().unwrap());
+        // Whoever started this test in the background may have had SIGINT ignored for it and its children.
+        let mut command = Command::new("env");
+        command.arg("--default-signal=INT").arg(std::env::current_exe().unwrap());
         // A group of its own, so that its Ctrl-C is not ours.
         command.args(["--exact", test]).process_group(0).stdout(Stdio::null()).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
