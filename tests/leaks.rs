@@ -227,7 +227,7 @@ async fn what_the_server_says_wrongly_or_quotes_in_an_error_is_in_no_output() {
         "metadata": {"name": "shape", "namespace": namespace.name(), "uid": uid, "resourceVersion": "1"}}});
     let unnamed = json!({"type": "ADDED", "object": {"kind": "Pod", "spec": {"password": "s3cr-unnamed-hunter2"}}});
     for (resource, line) in [
-        ("configmaps", format!(r#"{{"type":"ADDED","object":{{"data":{{"password":"s3cr-torn-hunter2"#)),
+        ("configmaps", r#"{"type":"ADDED","object":{"data":{"password":"s3cr-torn-hunter2"#.to_owned()),
         ("secrets", shape.to_string()),
         ("services", error.to_string()),
         ("pods", unnamed.to_string()),

@@ -87,7 +87,7 @@ pub fn state(path: &Path) -> Vec<(String, Vec<u8>)> {
     let (mut objects, mut frames) = (0, 0);
     for table in column("SELECT name FROM sqlite_schema WHERE type = 'table'") {
         let mut statement = file.prepare(&format!("SELECT * FROM \"{table}\"")).expect("SQL");
-        let names: Vec<String> = statement.column_names().into_iter().map(str::to_owned).collect();
+        let names: Vec<String> = statement.column_names().map(str::to_owned).collect();
         let mut rows = statement.query([]).expect("rows");
         while let Some(row) = rows.next().expect("a row") {
             objects += usize::from(table == "objects");
