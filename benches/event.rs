@@ -24,7 +24,7 @@ const BUDGET: Duration = Duration::from_micros(100);
 /// A running pod as the API server prints it, managedFields included.
 fn pod(image: &str, ready: bool, time: &str, version: &str) -> Value {
     let container = |name: &str, image: &str| {
-        let env: Vec<Value> = (0..6)
+        let env: Vec<Value> = (0..18)
             .map(|n| json!({"name": format!("SETTING_{n}"), "value": format!("value-{n}-of-the-setting")}))
             .chain([json!({"name": "DB_PASSWORD", "valueFrom": {"secretKeyRef": {"key": "password", "name": "db"}}})])
             .collect();
