@@ -150,7 +150,11 @@ fn bench(criterion: &mut Criterion) {
     }
     println!("fastest: ours {ours:?}, serde_json and json_patch::diff {theirs:?}");
     let verdict = |kept: bool| if kept { "kept" } else { "missed" };
-    println!("budget of {BUDGET:?}: {}; not slower than the other: {}", verdict(ours < BUDGET), verdict(ours <= theirs));
+    println!(
+        "budget of {BUDGET:?}: {}; not slower than the other: {}",
+        verdict(ours < BUDGET),
+        verdict(ours <= theirs)
+    );
 }
 
 criterion_group!(benches, bench);
