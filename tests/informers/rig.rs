@@ -254,6 +254,15 @@ impl Source for Forgetful {
     }
 }
 
+/// Waits until the server says that it serves a group: that lags a little behind its CRD.
+pub async fn until_served(access: &Access, group: &str) {
+    let api = Api::connect(access.config().await, api::Settings::default()).unwrap();
+    poll(PATIENCE, format!("{group} to be served"), async || {
+        api.discover().await.ok()?.resources.iter().any(|resource| resource.group == group).then_some(())
+    })
+    .await;
+}
+
 /// A CRD of widgets that take anything, served at some versions.
 pub fn crd(group: &str, served: &[&str], stored: &str) -> String {
     let versions: Vec<String> = served
