@@ -190,11 +190,9 @@ async fn what_happened_before_a_compaction_is_told_late_and_nothing_is_missing()
     own.kill();
     own.restart().await;
     own.kubectl(&["patch", "configmap", "same", "-p", r#"{"data":{"k":"1"}}"#]).await;
-    assert_eq!(
-        rig.notes.wait_for("configmaps default/same", 1).await,
-        ["Live updated"],
-        "the killed server is found again"
-    );
+    // A server that was started anew may not know the old cursor: then a list tells of it.
+    let steps = rig.notes.wait_for("configmaps default/same", 1).await;
+    assert!(steps.len() == 1 && steps[0].ends_with("updated"), "the killed server is found again: {steps:?}");
     rig.equals_a_fresh_list(own.access()).await;
     rig.stop().await;
 }
