@@ -1,6 +1,6 @@
 //! A million small objects through the door into the store, without an API server: what the process holds then.
 //!
-//!     cargo bench --bench memory -- 1000000
+//!     cargo bench --features jemalloc --bench memory -- 1000000
 //!
 //! Fails when a million take more than 250 MB.
 
@@ -20,6 +20,11 @@ use kubediff::{
     },
     redact::{self, Door},
 };
+
+/// As the program has it.
+#[cfg(feature = "jemalloc")]
+#[global_allocator]
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
 const MOST_KIB_A_MILLION: u64 = 250 << 10;
 

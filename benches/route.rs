@@ -51,6 +51,14 @@ fn bench(criterion: &mut Criterion) {
     let expressions =
         table(|index| Match { when: format!("event.resource.name == 'web-{index}'"), ..Match::default() });
     group.bench_function("200 expressions", |b| b.iter(|| black_box(expressions.route(black_box(&event), &context))));
+    // Left to the general evaluation: what a field became is any value, and this asks more of it than whether it is one.
+    let values = table(|index| Match {
+        when: format!("event.changes.exists(c, c.field.endsWith('.replicas') && int(c.to) > {index})"),
+        ..Match::default()
+    });
+    group.bench_function("200 general expressions", |b| {
+        b.iter(|| black_box(values.route(black_box(&event), &context)));
+    });
     group.bench_function("explained", |b| b.iter(|| black_box(teams.explain(black_box(&event), &context))));
     group.finish();
 }

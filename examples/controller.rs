@@ -1,4 +1,4 @@
-//! The controller pattern whole: an informer, a work queue, workers that start after sync.
+//! The controller pattern whole: an informer, a work queue, workers that start after sync and are drained at the end.
 //!
 //! It keeps the ConfigMap `declared` of a namespace as it should be: `data.mode` is `on`, whoever changes or deletes it.
 //!
@@ -13,20 +13,22 @@ use kube::{
 use kubediff::{
     cluster::{
         Feed, Resource, Scope,
+        controller::Controller,
         informer::{Factory, Settings},
-        queue::Queue,
         source::api,
         store::{Place, Store},
     },
     redact::{self, Door},
 };
 use serde_json::json;
-use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
 
 const NAME: &str = "declared";
 
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {
+    // An informer that may not read says so here, and waits.
+    tracing_subscriber::fmt().with_max_level(tracing::Level::WARN).with_writer(std::io::stderr).init();
     let namespace = std::env::args().nth(1).unwrap_or_else(|| "default".into());
     let config = kube::Config::infer().await?;
     let client = Client::try_from(config.clone())?;
@@ -39,38 +41,23 @@ async fn main() -> anyhow::Result<()> {
     feed.fields = format!("metadata.name={NAME}");
     let config_maps = factory.informer(feed);
     factory.start();
-    config_maps.wait_for_sync().await?;
 
     // Every change of the object, and its absence at the start, is work on the same key.
-    let queue = Queue::new();
-    queue.add(namespace.clone());
-    let mut tasks = JoinSet::new();
-    for _ in 0..2 {
-        let (queue, client, config_maps) = (queue.clone(), client.clone(), config_maps.clone());
-        tasks.spawn(async move {
-            while let Some(work) = queue.next().await {
-                match reconcile(&client, &config_maps, work.key()).await {
-                    Ok(()) => queue.forget(work.key()),
-                    Err(error) => {
-                        eprintln!("{error:#}; trying again");
-                        queue.retry(work.key().clone());
-                    }
-                }
-            }
-        });
-    }
-    let mut deltas = config_maps.subscribe().await?;
-    loop {
-        tokio::select! {
-            delta = deltas.next() => match delta {
-                Some(delta) => queue.add(delta.object().meta().namespace.clone()),
-                None => break,
-            },
-            _ = tokio::signal::ctrl_c() => break,
-        }
-    }
-    queue.shut_down();
-    tasks.join_all().await;
+    let controller = Controller::new().watch(&config_maps, |delta| vec![delta.object().meta().namespace.clone()]);
+    controller.queue().add(namespace);
+    let stop = CancellationToken::new();
+    let on_signal = stop.clone();
+    let signals = tokio::spawn(async move {
+        let _ = tokio::signal::ctrl_c().await;
+        on_signal.cancel();
+    });
+    controller
+        .run(2, stop, move |namespace| {
+            let (client, config_maps) = (client.clone(), config_maps.clone());
+            async move { reconcile(&client, &config_maps, &namespace).await }
+        })
+        .await?;
+    signals.abort();
     factory.shut_down().await;
     Ok(())
 }

@@ -18,6 +18,8 @@ use kubediff::{
 
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {
+    // An informer that may not read says so here, and waits.
+    tracing_subscriber::fmt().with_max_level(tracing::Level::WARN).with_writer(std::io::stderr).init();
     let source = Arc::new(Api::connect(kube::Config::infer().await?, api::Settings::default())?);
     let (store, _writing) = Store::open(&Place::Temporary, None)?;
     let door = Arc::new(Door::new(&redact::Settings::default(), &store.redaction_key())?);

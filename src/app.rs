@@ -17,18 +17,22 @@ use crate::{
         informer::{self, Factory},
         select,
         source::{self, List, Source},
-        store::{OpenError, Place, Store},
+        store::{self, OpenError, Place, Store},
     },
     event::Cluster,
-    ledger::{self, Delivery, Ended, Ledger, retention::Keep},
+    ha::{self, Replica, Turn},
+    ledger::{self, Delivery, Ended, Ledger, absence, namespaces::Asks, retention::Keep},
     metrics,
     redact::{self, Door},
     shutdown::Shutdown,
-    sink,
+    sink, web,
 };
 
 /// How long sinks may take to send what they have at the end: less than the 30 s that Kubernetes gives a pod.
 const DRAIN: Duration = Duration::from_secs(20);
+
+/// Where the cluster's uid is kept in the store's `meta` table.
+const CLUSTER_UID: &str = "cluster_uid";
 
 /// What the service runs on. Everything in it has been checked.
 #[derive(Clone)]
@@ -38,23 +42,57 @@ pub struct Settings {
     pub select: select::Settings,
     pub informer: informer::Settings,
     pub redact: redact::Settings,
+    /// Of the hashes that stand for secret values, for a state file that is new; `None`: a random one.
+    pub redaction_key: Option<[u8; 32]>,
     pub place: Place,
     pub keep: Keep,
     /// Where `/livez`, `/readyz` and `/metrics` are served; `None` for nowhere.
     pub probes: Option<SocketAddr>,
+    /// Where and for whom the page and its API are served; `None` for nowhere.
+    pub page: Option<web::Settings>,
     pub sinks: Vec<sink::Settings>,
     /// `None`: everything to every sink.
     pub route: Option<ledger::Route>,
+    /// The routes that may have no answer for an event, by name: they are counted from zero on.
+    pub may_fail: Vec<Arc<str>>,
+    /// What is asked of namespaces.
+    pub asks_namespaces: Asks,
+    /// `None`: there is no other replica.
+    pub ha: Option<ha::Settings>,
+    /// Why events go where they go, for those who look at them.
+    pub explain: Option<web::Explain>,
 }
 
-/// What became of the configuration since the start.
+/// What became of the configuration since the start. What is new stays until it is taken, whatever comes after it.
 #[derive(Clone, Default)]
-pub enum Reload {
-    #[default]
-    Unchanged,
-    New(Arc<Settings>),
+pub struct Reload {
+    /// The newest one that is right, and which of all that were read it is.
+    new: Option<(u64, Arc<Settings>)>,
+    /// How many were read, and the last of those that were wrong.
+    read: u64,
+    wrong: u64,
+}
+
+impl Reload {
+    pub fn take_up(&mut self, settings: Arc<Settings>) {
+        self.read += 1;
+        self.new = Some((self.read, settings));
+    }
+
     /// It is wrong now, and the one before goes on.
-    Wrong,
+    pub fn is_wrong(&mut self) {
+        self.read += 1;
+        self.wrong = self.read;
+    }
+
+    /// What is to be done about those that came after `seen`, in their order: `None` for one that was wrong.
+    fn after(&self, seen: u64) -> Vec<Option<Arc<Settings>>> {
+        let mut news: Vec<_> = self.new.iter().map(|(number, new)| (*number, Some(new.clone()))).collect();
+        news.push((self.wrong, None));
+        news.retain(|(number, _)| *number > seen);
+        news.sort_by_key(|(number, _)| *number);
+        news.into_iter().map(|(_, new)| new).collect()
+    }
 }
 
 /// Why the service could not start or go on.
@@ -72,6 +110,14 @@ pub enum Error {
         "cannot listen for probes on {address}: {source}; set server.probes to a free address, or to \"\" for none"
     )]
     Listen { address: SocketAddr, source: std::io::Error },
+    #[error(
+        "cannot listen for the page on {address}: {source}; set server.page to a free address, or to \"\" for none"
+    )]
+    Page { address: SocketAddr, source: std::io::Error },
+    #[error(
+        "the page on {address} needs tokens, and there is no API server to check them; set server.page to a loopback address"
+    )]
+    NoJudge { address: SocketAddr },
     /// A part ended that nobody stopped.
     #[error("{0}")]
     Broken(String),
@@ -87,25 +133,73 @@ pub async fn run(
     shutdown: Shutdown,
     mut reload: watch::Receiver<Reload>,
 ) -> Result<(), Error> {
-    let Some(uid) = cluster_uid(&*source, &shutdown).await else { return Ok(()) };
+    // Ports first: one that is taken is said before anything else happens.
+    let page = match &settings.page {
+        Some(page) if page.needs_token() && page.judge.is_none() => {
+            return Err(Error::NoJudge { address: page.address });
+        }
+        Some(page) => {
+            let address = page.address;
+            Some((web::listen(address).await.map_err(|source| Error::Page { address, source })?, page.clone()))
+        }
+        None => None,
+    };
+    let stored_uid = store::peek(&settings.place, CLUSTER_UID);
+    let uid = match &stored_uid {
+        Some(uid) => uid.clone(),
+        None => match cluster_uid(&*source, &shutdown).await {
+            Some(uid) => uid,
+            None => return Ok(()),
+        },
+    };
     let name = if settings.cluster.is_empty() { uid.clone() } else { settings.cluster.clone() };
-    let (ledger, recorder) = Ledger::new(Cluster { name, uid });
-    let (store, writing) = Store::open(&settings.place, Some(Box::new(recorder)))?;
+    let cluster = Cluster { name, uid: uid.clone() };
+    let (ledger, recorder) = Ledger::new(cluster.clone());
+    let (store, writing) = Store::open_with(&settings.place, Some(Box::new(recorder)), settings.redaction_key)?;
+    if settings.redaction_key.is_some_and(|key| key != store.redaction_key()) {
+        tracing::warn!(
+            path = %store.path().display(),
+            "redact.key is not the key that this state file was begun with: the file's own goes on being used, so that no \
+             value seems to have changed; a new state file begins with redact.key"
+        );
+    }
     let door = Arc::new(Door::new(&settings.redact, &store.redaction_key())?);
     let trigger = Trigger::new();
+    let namespaces = ledger.namespaces();
+    namespaces.connect(source.clone(), door.clone());
+    namespaces.ask(settings.asks_namespaces);
+    if settings.asks_namespaces == Asks::Annotations {
+        let trusted = store.reader().and_then(|reader| namespaces.trust(&reader));
+        trusted.map_err(|error| Error::Broken(format!("the state file cannot be read: {error}")))?;
+    }
     let factory = Factory::new(source.clone(), door, store.clone(), settings.informer.clone(), Some(trigger.clone()));
+    factory.set_gate(namespaces.clone());
     let discovery = Discovery::new(source.clone(), discovery::Settings::default(), trigger.clone());
     let (selection, selected) = watch::channel(settings.select.clone());
+    let changes = trigger.watch();
     let fleet = Fleet::new(factory.clone(), store.clone(), discovery, trigger, settings.select.clone());
     let overview = fleet.overview();
 
-    let schemas = Schemas::default();
+    let schemas = store.reader().map_or_else(|_| Schemas::default(), |reader| Schemas::stored(&reader));
     let of_kind = schemas.clone();
     ledger.set_keys(Arc::new(move |resource: &Resource| of_kind.keys(resource)));
     ledger.set_route(settings.route.clone());
-    let mut delivery = ledger.start(store.clone(), settings.keep, sinks(&settings)?).await?;
+    ledger.counts().expect_failures(&settings.may_fail);
+    let mut delivery = ledger.stand_by(store.clone(), settings.keep, sinks(&settings)?).await?;
+    let mut replica = match settings.ha.clone() {
+        Some(ha) => Some(Replica::start(ha, ledger.clone(), store.clone()).await?),
+        None => {
+            // It may have been one of several before.
+            ledger.note_leader(&store, None).await.map_err(ledger::Error::from)?;
+            delivery.lead()?;
+            None
+        }
+    };
+    let standing = replica.as_ref().map(Replica::status);
 
-    let reload_ok = watch::Sender::new(true);
+    let reloads = watch::Sender::new(metrics::Reloads::default());
+    // One instance alone always delivers.
+    let leader = watch::Sender::new(replica.is_none());
     let stop = CancellationToken::new();
     let mut tasks = JoinSet::new();
     if let Some(address) = settings.probes {
@@ -113,17 +207,43 @@ pub async fn run(
             factory: factory.clone(),
             store: store.clone(),
             ledger: ledger.clone(),
-            reload_ok: reload_ok.subscribe(),
+            overview: overview.clone(),
+            reloads: reloads.subscribe(),
+            leader: leader.subscribe(),
+            lease: replica.as_ref().map_or_else(String::new, |replica| replica.lease().to_owned()),
+            limit: settings.keep.max_bytes,
+            replica: standing.clone(),
+            counted: metrics::Counted::default(),
         };
-        let health = probes::Health { overview: overview.clone(), metrics: sources };
+        let health = probes::Health { metrics: sources };
         let listener = probes::listen(address).await.map_err(|source| Error::Listen { address, source })?;
         tasks.spawn(probes::serve(listener, health, stop.clone()));
     }
-    tasks.spawn(learn_schemas(schemas, source, factory.clone(), overview.clone()));
+    let live = watch::Sender::new(live(&settings));
+    if let Some((listener, page)) = page {
+        let sources = web::Sources {
+            cluster,
+            store: store.clone(),
+            ledger: ledger.clone(),
+            factory: factory.clone(),
+            overview: overview.clone(),
+            live: live.subscribe(),
+            leader: replica.is_some().then(|| leader.subscribe()),
+            leads_instead: standing
+                .clone()
+                .map(|standing| -> web::LeadsInstead { Arc::new(move || standing.borrow().leads_instead()) }),
+        };
+        tasks.spawn(web::serve(listener, page, sources, stop.clone()));
+    }
+    tasks.spawn(schemas::keep(schemas, source, store.clone(), factory.clone(), overview.clone(), changes));
+    tasks.spawn(keep_uid(uid, stored_uid.is_some(), store.clone(), factory.clone(), overview.clone()));
     tasks.spawn(say_when_synced(factory.clone(), overview));
+    tasks.spawn(store::say_when_slow(store.clone()));
+    tasks.spawn(absence::run(store.clone(), factory.clone(), stop.clone()));
     let fleet_stop = stop.clone();
     let mut watching = tokio::spawn(async move { fleet.run(fleet_stop, selected).await });
 
+    let mut reloaded = 0;
     let ended = loop {
         tokio::select! {
             () = shutdown.begun() => break Ok(()),
@@ -135,17 +255,40 @@ pub async fn run(
                 Ended::StoreClosed => break Err(Error::Broken("the store ended".into())),
                 Ended::Failed(why) => break Err(Error::Broken(format!("sink {name} ended: {why}"))),
             },
+            turn = next_turn(&mut replica) => match turn {
+                Some(Turn::Lead(left)) => {
+                    let identity = replica.as_ref().map_or("", Replica::identity);
+                    let told = left.heed(&ledger, &store, identity).await?;
+                    tracing::info!(told, "what the leader before had delivered is off the list");
+                    delivery.lead()?;
+                    leader.send_replace(true);
+                }
+                Some(Turn::StandBy) => {
+                    delivery.stop_leading().await;
+                    leader.send_replace(false);
+                }
+                None => break Err(Error::Broken("the election ended".into())),
+            },
             Ok(()) = reload.changed() => {
-                let new = reload.borrow_and_update().clone();
-                reload_ok.send_replace(!matches!(new, Reload::Wrong));
-                if let Reload::New(new) = new {
-                    match sinks(&new) {
-                        Ok(built) => apply(&new, built, &ledger, &mut delivery, &selection).await?,
-                        Err(error) => {
-                            reload_ok.send_replace(false);
-                            tracing::error!(%error, "the new configuration cannot be used and the one before goes on");
-                        }
+                let news = reload.borrow_and_update().clone();
+                for new in news.after(std::mem::replace(&mut reloaded, news.read)) {
+                    let built = new.map(|new| sinks(&new).map(|built| (new, built)));
+                    if let Some(Err(error)) = &built {
+                        tracing::error!(%error, "the new configuration cannot be used and the one before goes on");
                     }
+                    let built = built.and_then(Result::ok);
+                    let usable = built.is_some();
+                    if let Some((new, built)) = built {
+                        namespaces.ask(new.asks_namespaces);
+                        ledger.counts().expect_failures(&new.may_fail);
+                        tokio::select! {
+                            applied = apply(&new, built, &mut delivery, &selection) => applied?,
+                            // A disk that is full holds it up, and must not hold up the end.
+                            () = shutdown.begun() => {}
+                        }
+                        live.send_replace(self::live(&new));
+                    }
+                    reloads.send_modify(|reloads| reloads.add(usable));
                 }
             }
         }
@@ -157,8 +300,13 @@ pub async fn run(
     }
     factory.shut_down().await;
     tasks.shutdown().await;
+    // A store that has ended has its own reason.
+    let _ = absence::stamp(&store).await;
     for sink in delivery.drain(DRAIN).await {
         tracing::warn!(%sink, "it was not done in time; the rest is sent after the next start");
+    }
+    if let Some(replica) = replica {
+        replica.release().await;
     }
     drop((factory, store));
     // Committing what is left may take a moment; it must not hold up the runtime.
@@ -166,17 +314,30 @@ pub async fn run(
     ended
 }
 
+/// Never, when there is no other replica.
+async fn next_turn(replica: &mut Option<Replica>) -> Option<Turn> {
+    match replica {
+        Some(replica) => replica.turn().await,
+        None => std::future::pending().await,
+    }
+}
+
 async fn apply(
     new: &Settings,
     sinks: Vec<(sink::Settings, sink::Built)>,
-    ledger: &Ledger,
     delivery: &mut Delivery,
     selection: &watch::Sender<select::Settings>,
 ) -> Result<(), Error> {
-    delivery.set(sinks).await?;
-    ledger.set_route(new.route.clone());
+    delivery.exchange(sinks, new.route.clone()).await?;
     selection.send_replace(new.select.clone());
+    tracing::info!("the new configuration is in force");
     Ok(())
+}
+
+/// What of the settings the page tells.
+fn live(settings: &Settings) -> web::Live {
+    let sinks = settings.sinks.iter().map(|sink| (sink.name.clone(), sink.target.type_name())).collect();
+    web::Live { explain: settings.explain.clone(), sinks }
 }
 
 fn sinks(settings: &Settings) -> Result<Vec<(sink::Settings, sink::Built)>, Error> {
@@ -224,20 +385,33 @@ fn uid(namespace: &[u8]) -> Option<String> {
     serde_json::from_slice::<Object>(namespace).ok().map(|object| object.metadata.uid)
 }
 
-async fn learn_schemas(
-    schemas: Schemas,
-    source: Arc<dyn Source>,
-    factory: Factory,
-    mut overview: watch::Receiver<Overview>,
-) {
-    fleet::settled(&factory, &mut overview).await;
-    loop {
-        let resources: Vec<Arc<Resource>> =
-            overview.borrow_and_update().feeds.iter().map(|feed| feed.resource.clone()).collect();
-        schemas.learn(&*source, &resources).await;
-        if overview.changed().await.is_err() {
-            return;
+/// Stores the cluster's uid, so that a restart need not ask for it. What is stored is compared with the namespace once
+/// that is watched: a state file may be used for another cluster by mistake.
+async fn keep_uid(uid: String, stored: bool, store: Store, factory: Factory, mut overview: watch::Receiver<Overview>) {
+    let write = |uid: String| {
+        let sql = "INSERT OR REPLACE INTO meta (key, value) VALUES (?1, ?2)";
+        store.write(Box::new(move |transaction| transaction.execute(sql, [CLUSTER_UID, &uid]).map(drop)))
+    };
+    if !stored {
+        // Empty: it may not be read now, but perhaps after the next start.
+        if !uid.is_empty() {
+            let _ = write(uid).await;
         }
+        return;
+    }
+    fleet::settled(&factory, &mut overview).await;
+    let namespaces = |informer: &informer::Informer| {
+        let resource = &informer.feed().resource;
+        resource.group.is_empty() && resource.plural == "namespaces"
+    };
+    let Some(informer) = factory.informers().into_iter().find(namespaces) else { return };
+    let Ok(mut lister) = informer.lister().await else { return };
+    let found = lister.get("", "kube-system").ok().flatten().map(|namespace| namespace.meta().uid.clone());
+    if let Some(found) = found.filter(|found| *found != uid) {
+        tracing::error!(
+            "the state file is of another cluster ({uid}, and this one is {found}); give each cluster its own state.path"
+        );
+        let _ = write(found).await;
     }
 }
 
@@ -247,4 +421,42 @@ async fn say_when_synced(factory: Factory, mut overview: watch::Receiver<Overvie
     let informers = factory.informers();
     let synced = informers.iter().filter(|informer| informer.has_synced()).count();
     tracing::info!(informers = informers.len(), synced, after_ms = began.elapsed().as_millis() as u64, "watching");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cluster::store::Place;
+
+    #[test]
+    fn a_configuration_that_is_right_is_taken_up_though_a_wrong_one_comes_before_anyone_looks() {
+        let settings = Arc::new(Settings {
+            cluster: String::new(),
+            select: select::Settings::default(),
+            informer: informer::Settings::default(),
+            redact: redact::Settings::default(),
+            redaction_key: None,
+            place: Place::Temporary,
+            keep: Keep::default(),
+            probes: None,
+            page: None,
+            sinks: Vec::new(),
+            route: None,
+            may_fail: Vec::new(),
+            asks_namespaces: Asks::Nothing,
+            ha: None,
+            explain: None,
+        });
+        let told = |reload: &Reload, seen| reload.after(seen).iter().map(Option::is_some).collect::<Vec<_>>();
+        let mut reload = Reload::default();
+        assert!(reload.after(0).is_empty());
+        reload.take_up(settings.clone());
+        reload.is_wrong();
+        assert_eq!(told(&reload, 0), [true, false]);
+        assert!(reload.after(reload.read).is_empty());
+        let seen = reload.read;
+        reload.is_wrong();
+        reload.take_up(settings);
+        assert_eq!(told(&reload, seen), [false, true]);
+    }
 }

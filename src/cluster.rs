@@ -2,10 +2,12 @@
 //!
 //! This file holds the words that all of its stages use; the stages are the files of the folder.
 
+pub mod controller;
 pub mod discovery;
 pub mod fleet;
 pub mod informer;
 pub mod queue;
+pub mod recorder;
 pub mod reflector;
 pub mod select;
 pub mod source;
@@ -41,6 +43,11 @@ impl Resource {
             short_names: Vec::new(),
             namespaced: true,
         }
+    }
+
+    /// The same in a group: `Resource::core("v1", "deployments", "Deployment").in_group("apps")`.
+    pub fn in_group(self, group: &str) -> Self {
+        Self { group: group.to_owned(), ..self }
     }
 
     pub fn cluster_scoped(self) -> Self {
@@ -129,6 +136,8 @@ pub struct Feed {
     pub metadata_only: bool,
     /// Namespace patterns whose objects are left out. No field selector can say a pattern, so the reflector does it.
     pub not_namespaces: Vec<String>,
+    /// Read for kubediff's own use, as the namespaces that patterns need are: its changes are stored and not told.
+    pub unasked: bool,
 }
 
 impl Feed {
@@ -140,6 +149,15 @@ impl Feed {
             fields: String::new(),
             metadata_only: false,
             not_namespaces: Vec::new(),
+            unasked: false,
+        }
+    }
+
+    /// The one namespace that it is of.
+    pub fn namespace(&self) -> Option<&str> {
+        match &self.scope {
+            Scope::All => None,
+            Scope::Namespace(namespace) => Some(namespace),
         }
     }
 

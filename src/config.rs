@@ -2,18 +2,20 @@
 //!
 //! | file | what it holds |
 //! |---|---|
-//! | [`file`] | every table as typed, with defaults and help |
+//! | [`mod@file`] | every table as typed, with defaults and help |
 //! | [`keys`] | the form of each key |
 //! | `tree`, `env` | what was written, and where |
-//! | `check`, `forms` | everything that can be wrong with it |
+//! | `check`, `forms`, `tried` | everything that can be wrong with it |
 //! | [`problem`] | how that is said |
 //! | [`secret`] | values that nobody may see |
-//! | [`plan`] | what the program runs on, and what changed since the last one |
+//! | [`plan`] | what the program runs on |
+//! | `changes` | what changed since the last one, and what needs a restart |
 //! | [`legacy`] | the old kubediff's YAML |
 //! | [`watch`] | a new plan when the file changes |
 //!
 //! All that can fail does so here, before anything runs.
 
+mod changes;
 mod check;
 mod env;
 pub mod file;
@@ -26,18 +28,19 @@ pub mod secret;
 #[cfg(test)]
 mod tests;
 mod tree;
+mod tried;
 pub mod watch;
 
 use std::{
-    collections::BTreeMap,
     io::Read,
     path::{Path, PathBuf},
 };
 
 pub use self::{
+    changes::{AT_START, Changes},
     check::Lookup,
     file::File,
-    plan::{Changes, Plan},
+    plan::{Ha, Plan},
     problem::{Origin, Problem, Problems},
     secret::Secret,
 };
@@ -70,14 +73,9 @@ impl Sources {
         let name = path.display().to_string();
         let text = read(&path).map_err(|message| Problems::one(&name, message))?;
         if legacy::is_legacy(&path, &text) {
-            let migrated = legacy::migrate(&text).map_err(|problem| Problems::new(&name, vec![problem]))?;
-            return self.build(&name, &migrated).map_err(|problems| {
-                // The lines are those of the TOML that nobody has seen.
-                let unplaced = problems.list.into_iter().map(|problem| match problem.at {
-                    Origin::Line(_) => Problem { at: Origin::File, ..problem },
-                    _ => problem,
-                });
-                Problems::new(&name, unplaced.collect())
+            let migrated = legacy::migrate(&text).map_err(|problems| Problems::new(&name, problems))?;
+            return self.build(&name, &migrated.toml).map_err(|problems| {
+                Problems::new(&name, problems.list.into_iter().map(|problem| migrated.place(problem)).collect())
             });
         }
         self.build(&name, &text)
@@ -90,28 +88,19 @@ impl Sources {
         let (layer, wrong) = env::collect(&self.variables, &table);
         problems.extend(wrong);
         tree::overlay(&mut table, layer);
-        let found = check::check(&table, &self.variables, self.lookup);
+        let mut found = check::check(&table, &self.variables, self.lookup);
+        found.extend(tried::out(&table, self, &found));
         // Nothing is said of what follows a line that is not TOML: it was read as something else than it is.
         problems.extend(found.into_iter().filter(|problem| torn.as_ref().is_none_or(|torn| problem.at < *torn)));
         if !problems.is_empty() {
             return Err(Problems::new(name, problems));
         }
-        let places = places(&table);
         let file = typed(table).map_err(|message| Problems::one(name, message))?;
         Plan::new(file, self).map_err(|wrong| {
-            let list = wrong.into_iter().map(|(key, message)| {
-                let at = places.get(&key).cloned().unwrap_or(Origin::File);
-                Problem { at, key, message }
-            });
+            let list = wrong.into_iter().map(|(key, message)| Problem { at: Origin::File, key, message });
             Problems::new(name, list.collect())
         })
     }
-}
-
-/// Where each sink stands.
-fn places(table: &tree::Table) -> BTreeMap<String, Origin> {
-    let Some(tree::Value::Table(sinks)) = table.get("sinks").map(|node| &node.value) else { return BTreeMap::new() };
-    sinks.iter().map(|(name, node)| (format!("sinks.{name}"), node.at.clone())).collect()
 }
 
 /// What was written, over the defaults. The layers come here as one: the `config` crate would merge the two ways to name

@@ -19,7 +19,7 @@
 
 pub mod keys;
 
-mod lines;
+pub(crate) mod lines;
 mod list;
 mod matching;
 mod order;
@@ -59,15 +59,21 @@ pub struct Change {
     /// The same with list items named by their key: `spec.template.spec.containers[web].image`.
     pub field: String,
     /// The value that was there; of a move the index in the old list.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "there")]
     pub from: Option<Value>,
     /// The value that is there now; of a move the index in the new list.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "there")]
     pub to: Option<Value>,
     /// For long texts of several lines: the line diff, in unified form with two lines around each change. `from` and
-    /// `to` are left out then. Of a huge diff it holds the beginning; a last line that starts with `\` says so.
+    /// `to` are left out then. Of a huge diff it holds the beginning, and a last line that starts with `\`
+    /// counts the rest.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lines: Option<String>,
+}
+
+/// A value of null is a value: what is stored reads back as it was told.
+fn there<'de, D: serde::Deserializer<'de>>(value: D) -> Result<Option<Value>, D::Error> {
+    Value::deserialize(value).map(Some)
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
@@ -84,4 +90,10 @@ pub enum Op {
 /// never replaced, so a patch of some sections applies to the whole.
 pub fn diff(old: &Value, new: &Value, keys: &Keys) -> Diff {
     walk::walk(old, new, keys)
+}
+
+/// The same for documents with marks ([`crate::redact::Document::marked`]). `None` when the answer would have to tell of
+/// what a mark stands for: then the whole documents have to be compared.
+pub fn diff_marked(old: &Value, new: &Value, keys: &Keys) -> Option<Diff> {
+    walk::walk_marked(old, new, keys)
 }

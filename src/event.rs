@@ -17,6 +17,8 @@ pub mod build;
 pub mod classes;
 #[cfg(test)]
 mod fixture;
+#[cfg(test)]
+mod leaks;
 pub mod owner;
 mod path;
 pub mod render;
@@ -42,7 +44,7 @@ pub const SCHEMA: &str = "kubediff.event/v1";
 pub struct Event {
     /// Always `kubediff.event/v1`.
     pub schema: String,
-    /// The same on every attempt to deliver it: a hash of cluster uid, object uid, resourceVersion and type.
+    /// The same on every attempt to deliver it: a hash of cluster uid, object uid, and its resourceVersion or its deletion.
     pub id: String,
     /// When kubediff saw it.
     pub time: Timestamp,
@@ -127,6 +129,16 @@ pub enum Observed {
     Audit,
 }
 
+impl Observed {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Live => "live",
+            Self::Late => "late",
+            Self::Audit => "audit",
+        }
+    }
+}
+
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Cluster {
     pub name: String,
@@ -187,4 +199,8 @@ pub struct Actor {
     /// When the manager last changed the object, to the second, by the API server's clock.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub time: Option<Timestamp>,
+    /// Which of the event's `changes` it made, by their numbers from 0 on. Left out where it is the only actor, and where
+    /// that is not known.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub changes: Vec<usize>,
 }

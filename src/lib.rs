@@ -15,11 +15,15 @@
 //! | [`route`] | which sinks get an event, and why |
 //! | [`ledger`] | what happened and who is still to be told: recorded with the object itself, delivered at least once |
 //! | [`sink`] | where events go: stdout, webhook, Slack |
+//! | [`history`] | what happened, for those who look: events, objects at any time, blame; readers of the ledger |
+//! | [`web`] | the page and its API |
+//! | [`ha`] | which of several replicas delivers, and from where it goes on |
 //! | [`config`] | the configuration: the file as typed, and the checked plan that the program runs on |
 //! | [`metrics`] | what all of them count, for Prometheus |
 //! | [`app`] | all of them wired, in one straight function |
 //!
-//! `redact`, `diff`, `event` and `route` are pure: values in, values out, no clock, no I/O. [`shutdown`] is the word that
+//! `redact`, `diff`, `event` and `route` are pure: values in, values out, no clock, no I/O; but for the stopwatch that a
+//! route's expression runs against. [`shutdown`] is the word that
 //! it is time to finish, for all of them.
 
 pub mod app;
@@ -28,9 +32,13 @@ pub mod config;
 pub mod diff;
 pub mod event;
 pub mod failpoint;
+pub mod ha;
+pub mod histogram;
+pub mod history;
 pub mod ledger;
 pub mod metrics;
 pub mod redact;
 pub mod route;
 pub mod shutdown;
 pub mod sink;
+pub mod web;

@@ -18,7 +18,7 @@ use tracing_subscriber::{
 use crate::cli;
 
 /// Which levels are shown when `KUBEDIFF_LOG` does not say.
-const DEFAULT: &str = "info";
+pub(crate) const DEFAULT: &str = "info";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Format {
@@ -35,10 +35,10 @@ pub(crate) struct Options {
     pub(crate) log_format: Format,
 }
 
-/// Starts logging for the process. Fails on a `KUBEDIFF_LOG` that is not understood.
-pub(crate) fn start(options: &Options) -> anyhow::Result<()> {
+/// Starts logging for the process, at `default` where `KUBEDIFF_LOG` says nothing. Fails on one that is not understood.
+pub(crate) fn start(options: &Options, default: &str) -> anyhow::Result<()> {
     let wanted = env::var("KUBEDIFF_LOG").ok().filter(|wanted| !wanted.trim().is_empty());
-    let filter = parse(wanted.as_deref().unwrap_or(DEFAULT)).map_err(cli::Usage)?;
+    let filter = parse(wanted.as_deref().unwrap_or(default)).map_err(cli::Usage)?;
     let colours = io::stderr().is_terminal() && env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
     subscriber(options.log_format, filter, colours, io::stderr).init();
     Ok(())

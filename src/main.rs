@@ -5,6 +5,10 @@ mod log;
 
 use std::process::ExitCode;
 
+#[cfg(feature = "jemalloc")]
+#[global_allocator]
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
+
 fn main() -> ExitCode {
     cli::main()
 }

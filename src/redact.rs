@@ -7,12 +7,14 @@
 //! A mask is `hmac:` and 12 hex digits: HMAC-SHA256 of the value under a key that is kept with the ledger. A rotation
 //! shows as a change, equal values stay equal, and the value cannot be found by trying without the key.
 //!
-//! - Every value of a Secret's `data` and `stringData`, taken of the decoded bytes; the names of the keys stay. Of Helm's
-//!   release objects only what identifies and labels them is left.
+//! - Every value of a Secret's `data` and `stringData`, taken of the decoded bytes, also of Secrets and lists of them inside
+//!   of texts; the names of the keys stay. Of Helm's release objects only what identifies and labels them is left.
 //! - `last-applied-configuration` on every kind, which is left out; inside of other texts it is masked.
 //! - What stands under the name of a credential, in any kind: fields, `name`/`value` pairs, flags and their arguments,
 //!   assignments in files ([`Door`] reads `password: x`, `PASSWORD=x` and their like inside of any text), and the values
 //!   in JSON and manifests inside of texts.
+//! - In an object or a mapping under such a name, what it does not call by a name that only describes: `passwords:
+//!   {alice: x}`, but not `password: {name: db, key: pw}`, which says where it is.
 //! - What looks like a credential under any name: private keys, JWTs, tokens and keys of well-known services, passwords
 //!   in URLs, authorization headers, password hashes, gzip in base64.
 //!
@@ -31,9 +33,11 @@ mod keys;
 mod literals;
 mod managed;
 mod manifest;
+mod mapping;
 mod mark;
 mod mask;
 pub mod noise;
+pub(crate) mod pair;
 mod tape;
 #[cfg(test)]
 mod tests;
@@ -47,7 +51,7 @@ use serde_json::{Value, value::RawValue};
 use xxhash_rust::xxh3::xxh3_64;
 
 use self::door::Rules;
-pub use self::door::{Door, Refused, message};
+pub use self::door::{Door, Refused, Sentences};
 use crate::cluster::Version;
 
 /// How deep an object may be nested: serde_json reads no deeper.
@@ -212,8 +216,8 @@ impl Document {
         let mut fields = serde_json::Map::new();
         for &part in parts {
             let json = &self.section(part).json;
-            // The door writes JSON that serde_json reads, and the store gives back what the door wrote.
-            let value = if json.is_empty() { continue } else { serde_json::from_slice(json).unwrap_or_default() };
+            // The store gives back what the door wrote.
+            let value = if json.is_empty() { continue } else { pair::value(json).unwrap_or_default() };
             match (part, value) {
                 (Part::Body, Value::Object(body)) => fields.extend(body),
                 (Part::Body, _) => {}
@@ -222,6 +226,12 @@ impl Document {
             }
         }
         Value::Object(fields)
+    }
+
+    /// Both documents with only these sections, for [`crate::diff::diff_marked`]: what is equal in both may be left out,
+    /// with a mark in its place.
+    pub fn marked(&self, new: &Self, parts: &[Part]) -> (Value, Value) {
+        pair::pair(self, new, parts)
     }
 
     /// The whole document as JSON text with sorted keys.
@@ -257,4 +267,9 @@ impl Serialize for Document {
         }
         serializer.collect_map(fields)
     }
+}
+
+/// Whether a text holds a hash in place of something secret.
+pub fn has_mask(text: &str) -> bool {
+    text.match_indices(mask::PREFIX).any(|(at, _)| mask::covers(text, at, at + 1))
 }

@@ -33,7 +33,7 @@ use self::{
     matcher::{Facts, Matcher},
     when::Needs,
 };
-use crate::event::Event;
+use crate::event::{Event, Kind};
 
 pub(crate) mod parts {
     //! For the configuration's checks: each matcher by itself, so that every mistake has its own line.
@@ -222,6 +222,19 @@ impl Table {
         })
     }
 
+    /// The routes that may have no answer for an event, by name: those with an expression.
+    pub fn may_fail(&self) -> Vec<Arc<str>> {
+        fn look(nodes: &[Node], found: &mut Vec<Arc<str>>) {
+            for node in nodes {
+                found.extend(node.matcher.has_expression().then(|| node.name.clone()));
+                look(&node.routes, found);
+            }
+        }
+        let mut found = Vec::new();
+        look(&self.routes, &mut found);
+        found
+    }
+
     /// Where an event goes.
     pub fn route(&self, event: &Event, context: &Context<'_>) -> Decision {
         self.decide(event, context, &mut ())
@@ -237,11 +250,16 @@ impl Table {
             return decision;
         }
         let mut found = Found::default();
-        if !(self.annotations && self.annotated(context, &mut found, &mut decision)) {
+        let annotated = self.annotations && self.annotated(context, &mut found, &mut decision);
+        if !annotated || (context.annotations.contains_key(SINKS) && puts_on(event, "/kubediff.io~1sinks")) {
+            let named = std::mem::take(&mut found.sinks);
+            found.taken = false;
             self.search(&self.routes, &self.default_sinks, 0, &facts, &mut found, witness);
             if !found.taken && found.filter.is_none() {
                 found.sinks.clone_from(&self.default_sinks);
             }
+            found.taken |= annotated;
+            found.sinks.extend(named);
         }
         found.sinks.sort_unstable();
         found.sinks.dedup();
@@ -324,15 +342,31 @@ impl Table {
     }
 }
 
-/// The change that puts the annotation on an object is still told: it would be an easy way to hide.
+/// The silence among those of the context that keeps an event from a sink, by name.
+pub fn silenced(event: &Event, context: &Context<'_>, sink: &str) -> Option<Arc<str>> {
+    if context.silences.is_empty() {
+        return None;
+    }
+    let needs = context.silences.iter().fold(Needs::default(), |all, one| all.and(one.needs()));
+    let facts = Facts::new(event, context, needs);
+    let silence = context.silences.iter().find(|silence| silence.covers(sink) && silence.applies(&facts))?;
+    Some(silence.name().clone())
+}
+
+/// Whether an event brings an annotation, which is still told as if it were not there: else it would be an easy way to
+/// hide.
+fn puts_on(event: &Event, annotation: &str) -> bool {
+    let here = |path: &str| match path.strip_prefix("/metadata/annotations") {
+        Some(rest) => rest.is_empty() || rest == annotation,
+        None => path == "/metadata",
+    };
+    event.kind == Kind::Created || event.changes.iter().any(|change| here(&change.path))
+}
+
 fn ignored(event: &Event, context: &Context<'_>) -> bool {
     let on = |annotations: &BTreeMap<String, String>| annotations.get(IGNORE).is_some_and(|value| value == "true");
     if on(context.annotations) {
-        let put_on = |path: &str| match path.strip_prefix("/metadata/annotations") {
-            Some(rest) => rest.is_empty() || rest == "/kubediff.io~1ignore",
-            None => path == "/metadata",
-        };
-        return !event.changes.iter().any(|change| put_on(&change.path));
+        return !puts_on(event, "/kubediff.io~1ignore");
     }
     on(context.namespace_annotations)
 }

@@ -7,7 +7,7 @@
 //! | [`webhook`] | an HTTP request an event, or a batch of them |
 //! | [`slack`] | messages that a person wants to read, one per root owner and window |
 //! | [`rollup`] | all changes of one root owner in one window as one message, for chat |
-//! | [`format`], [`describe`] | the event as others expect it, and as people do |
+//! | [`mod@format`], [`describe`] | the event as others expect it, and as people do |
 //! | `http` | the one way to build an HTTP client, and what an HTTP answer means |
 //! | [`sample`] | the event that `kubediff test-sink` sends |
 //!
@@ -37,8 +37,19 @@ pub trait Sink: Send + Sync + 'static {
     /// It may be dropped at any moment, which counts as not delivered.
     fn send<'a>(&'a self, batch: &'a [Arc<Event>]) -> BoxFuture<'a, Outcome>;
 
+    /// Sends one event, and tells what the other side said when it took it, where it says something: for people who try a
+    /// sink out. Nothing secret is in it.
+    fn try_out<'a>(&'a self, event: &'a Arc<Event>) -> BoxFuture<'a, (Outcome, String)> {
+        Box::pin(async move { (self.send(std::slice::from_ref(event)).await, String::new()) })
+    }
+
     /// How it wants to be used.
     fn pace(&self) -> Pace;
+
+    /// Whether updates are to come with their whole object, as the change left it. It has to be worked out for each.
+    fn wants_whole(&self) -> bool {
+        false
+    }
 }
 
 /// What became of an attempt.
@@ -90,6 +101,10 @@ pub trait Chat: Send + Sync + 'static {
     fn update<'a>(&'a self, place: &'a Place, card: &'a rollup::Card) -> BoxFuture<'a, Result<(), Failed>>;
 
     fn habits(&self) -> Habits;
+
+    /// A name for where its messages go, the same for two sinks that write to the same channel: a channel has one pace.
+    /// `place` is where one of its messages stands, by which the channel may be known better. Nothing secret is in it.
+    fn channel(&self, place: Option<&Place>) -> String;
 }
 
 /// Where a message stands.
@@ -144,6 +159,11 @@ pub fn build(settings: &Settings) -> Result<Built, BuildError> {
     })
 }
 
+/// An HTTP client as sinks have it, for others who ask: PEM certificates that are trusted besides the system's.
+pub fn client(ca: Option<&str>) -> Result<reqwest::Client, BuildError> {
+    http::client(&http::Connect { ca, ..http::Connect::default() })
+}
+
 /// Where the page shows an event.
 pub fn link(page: &str, event: &Event) -> String {
     link_to(page, Some(&event.id))
@@ -168,6 +188,17 @@ pub enum Target {
     Stdout(stdout::Settings),
     Webhook(Box<webhook::Settings>),
     Slack(Box<slack::Settings>),
+}
+
+impl Target {
+    /// The `type` in the configuration.
+    pub fn type_name(&self) -> &'static str {
+        match self {
+            Self::Stdout(_) => "stdout",
+            Self::Webhook(_) => "webhook",
+            Self::Slack(_) => "slack",
+        }
+    }
 }
 
 /// How often and how long a delivery is tried.
@@ -225,6 +256,16 @@ impl fmt::Display for Secret {
     }
 }
 
+/// What is wrong with a target, each with the part of its settings: `["headers", "X-Key"]`. Nothing is connected, nothing
+/// is sent.
+pub fn objections(target: &Target) -> Vec<(Vec<String>, BuildError)> {
+    match target {
+        Target::Stdout(_) => Vec::new(),
+        Target::Webhook(settings) => webhook::objections(settings),
+        Target::Slack(settings) => slack::objections(settings),
+    }
+}
+
 /// Why a sink cannot be built from its settings. Never holds a URL or another secret.
 #[derive(Debug, thiserror::Error)]
 pub enum BuildError {
@@ -240,6 +281,10 @@ pub enum BuildError {
     SigningSecret(String),
     #[error("the template does not compile: {0}")]
     Template(String),
+    #[error(
+        "batch is {0}, and the template reads the first event of a batch alone, so that the others would be lost: leave batch out, or write a template that goes through `events`"
+    )]
+    Batch(usize),
     #[error("cannot start: {0}")]
     Io(#[from] std::io::Error),
 }

@@ -8,7 +8,14 @@ use std::{
 
 use serde_json::Value;
 
-use crate::harness::{self, Answer, Namespace, PATIENCE, Receiver, guard::send, poll};
+use crate::{
+    harness::{
+        self, Answer, Namespace, PATIENCE, Receiver,
+        guard::{self, send},
+        poll,
+    },
+    permissions::Reader,
+};
 
 fn kubediff(args: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_kubediff"));
@@ -52,6 +59,23 @@ fn wrong_usage_is_exit_code_2_with_a_hint() {
     assert!(text(&wrong.stderr).contains("KUBEDIFF_LOG"), "{}", text(&wrong.stderr));
 }
 
+#[tokio::test]
+async fn a_state_file_that_may_not_be_written_is_said_at_the_start_with_what_to_do() {
+    let cluster = harness::cluster().await;
+    let folder = tempfile::tempdir().unwrap();
+    let config = folder.path().join("kubediff.toml");
+    // Nobody may make a file in the first, root included; the second is not there.
+    for path in ["/sys/kubediff.db", "/does/not/exist/kubediff.db"] {
+        std::fs::write(&config, format!("[state]\npath = \"{path}\"\n[server]\nprobes = \"\"\npage = \"\"\n")).unwrap();
+        let kubeconfig = cluster.kubeconfig().to_str().unwrap();
+        let mut run = kubediff(&["run", "--config", config.to_str().unwrap(), "--kubeconfig", kubeconfig]);
+        let ended = tokio::task::spawn_blocking(move || run.output().unwrap()).await.unwrap();
+        let said = text(&ended.stderr);
+        assert_eq!(ended.status.code(), Some(1), "{said}");
+        assert!(said.contains(path) && said.contains("writable for this user, or set state.path"), "{said}");
+    }
+}
+
 /// `kubediff run` on the ConfigMaps of a namespace, with what it says on stderr.
 struct Running {
     child: Child,
@@ -62,7 +86,10 @@ impl Running {
     async fn start(namespace: &Namespace, more: &[(&str, &str)]) -> Self {
         let mut command = kubediff(&["run"]);
         command.env("KUBECONFIG", harness::cluster().await.kubeconfig());
-        command.env("KUBEDIFF__STATE__PATH", "memory").env("KUBEDIFF__SERVER__PROBES", "");
+        command
+            .env("KUBEDIFF__STATE__PATH", "memory")
+            .env("KUBEDIFF__SERVER__PROBES", "")
+            .env("KUBEDIFF__SERVER__PAGE", "");
         command.env("KUBEDIFF__WATCH__NAMESPACES", namespace.name()).env("KUBEDIFF__WATCH__INCLUDE", "v1/configmaps");
         command.envs(more.iter().copied()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
@@ -173,6 +200,47 @@ async fn resources_says_what_is_watched_what_not_and_why() {
     let line = |name: &str| said.lines().find(|line| line.split_whitespace().nth(1) == Some(name)).unwrap_or_default();
     assert!(line("apps/v1/deployments").starts_with("watched"), "{said}");
     assert!(line("v1/events").starts_with("skipped") && line("v1/events").contains("excluded by default"), "{said}");
+    assert!(!said.contains("denied") && !said.contains("not permitted"), "{said}");
+}
+
+#[tokio::test]
+async fn resources_says_what_is_not_permitted() {
+    let cluster = harness::cluster().await;
+    let (mine, other) = (cluster.namespace("mine").await, cluster.namespace("other").await);
+    let reader = Reader::create(cluster, mine.name()).await;
+    reader.allow(&["configmaps"]).await;
+    let resources = async |namespaces: &str| {
+        let folder = tempfile::tempdir().unwrap();
+        let config = folder.path().join("kubediff.toml");
+        let watch = "include = [\"v1/configmaps\", \"v1/secrets\", \"v1/nodes\"]";
+        std::fs::write(&config, format!("[watch]\n{watch}\nnamespaces = [{namespaces}]\n")).unwrap();
+        let mut command = kubediff(&["resources", "--config"]);
+        command.arg(&config).arg("--kubeconfig").arg(&reader.kubeconfig);
+        let said = guard::run(&mut command).await.unwrap();
+        assert!(said.status.success(), "{}", text(&said.stderr));
+        text(&said.stdout)
+    };
+    let line = |said: &str, name: &str| {
+        let line = said.lines().find(|line| line.split_whitespace().nth(1) == Some(name)).unwrap_or_default();
+        line.split_whitespace().collect::<Vec<_>>().join(" ")
+    };
+    let said = resources(&format!("\"{mine}\"")).await;
+    assert_eq!(line(&said, "v1/configmaps"), "watched v1/configmaps ConfigMap included by \"v1/configmaps\"", "{said}");
+    let denied = format!("denied v1/secrets Secret included by \"v1/secrets\"; not permitted in {mine}: list, watch");
+    assert_eq!(line(&said, "v1/secrets"), denied, "{said}");
+    assert!(line(&said, "v1/nodes").starts_with("skipped"), "{said}");
+    assert!(said.contains("kubediff rbac"), "{said}");
+
+    let said = resources(&format!("\"{mine}\", \"{other}\"")).await;
+    let partly = format!("included by \"v1/configmaps\"; not permitted in {other}: list, watch");
+    assert_eq!(line(&said, "v1/configmaps"), format!("watched v1/configmaps ConfigMap {partly}"), "{said}");
+
+    let said = resources("\"all\"").await;
+    for name in ["v1/configmaps", "v1/secrets", "v1/nodes"] {
+        assert!(line(&said, name).starts_with("denied") && said.contains("not permitted: list, watch"), "{said}");
+    }
+    let said = resources("\"mi*\"").await;
+    assert!(said.contains("which namespaces there are") && said.contains("forbidden"), "{said}");
 }
 
 #[test]

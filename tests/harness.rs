@@ -5,6 +5,7 @@
 
 pub mod access;
 pub mod blocks;
+pub mod browser;
 pub mod certs;
 pub mod cluster;
 pub mod controllers;
@@ -28,6 +29,7 @@ use tokio::sync::OnceCell;
 #[allow(unused_imports, reason = "the names that tests are written with")]
 pub use self::{
     access::Access,
+    browser::Browser,
     cluster::{Cluster, Options},
     namespace::Namespace,
     proxy::{After, Fault, Matching, Proxy, Then, Verb},

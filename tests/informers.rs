@@ -1,7 +1,10 @@
 //! Informers over the real API server: every resource, live, resumable, equal to a fresh list after every fault.
 
 mod examples;
+mod patterns;
 mod rig;
+mod speed;
+mod warm;
 
 use std::{
     collections::BTreeSet,
@@ -11,13 +14,13 @@ use std::{
 use kubediff::cluster::{
     Resource, Scope,
     informer::{Close, Index},
-    select::{Namespaces, Pattern, Settings},
+    select::{Namespaces, Pattern, Selector, Settings},
     store::Place,
 };
 use serde_json::json;
 
 use self::rig::{Rig, all_but_noise, crd, only, until_served, widget};
-use crate::harness::{self, Cluster, Options, PATIENCE, Proxy, Verb, poll};
+use crate::harness::{self, Cluster, Options, PATIENCE, poll};
 
 #[tokio::test]
 async fn every_resource_is_in_sync_and_every_change_arrives_once_and_in_order() {
@@ -59,7 +62,6 @@ async fn a_crd_created_at_run_time_is_watched_and_its_deletion_reports_its_objec
 
     let group = format!("{}.example.com", ns.name());
     cluster.apply(ns.name(), &crd(&group, &["v1"], "v1")).await;
-    let created = Instant::now();
     cluster.kubectl(&["wait", "--for=condition=Established", &format!("crd/widgets.{group}"), "--timeout=30s"]).await;
     // The first custom resource may be there before its informer is: it is news all the same.
     cluster.apply(ns.name(), &widget(&group, "v1", "first", 1)).await;
@@ -67,7 +69,6 @@ async fn a_crd_created_at_run_time_is_watched_and_its_deletion_reports_its_objec
         rig.factory.informers().iter().any(|informer| informer.feed().resource.group == group).then_some(())
     })
     .await;
-    println!("a new CRD was watched {:?} after kubectl apply returned", created.elapsed());
     cluster.apply(ns.name(), &widget(&group, "v1", "second", 1)).await;
     let first = format!("widgets.{group} {}/first", ns.name());
     let second = format!("widgets.{group} {}/second", ns.name());
@@ -93,6 +94,128 @@ async fn a_crd_created_at_run_time_is_watched_and_its_deletion_reports_its_objec
 }
 
 #[tokio::test]
+async fn a_crd_is_watched_at_once_though_of_crds_only_those_with_a_label_are() {
+    let cluster = harness::cluster().await;
+    let ns = cluster.namespace("labelled").await;
+    let group = format!("{}.example.com", ns.name());
+    let labels = format!("of={}", ns.name());
+    let rig = Rig::start(cluster.access(), &Place::Temporary, Settings { labels, ..only(&[&group, "crd"]) }).await;
+    rig.synced().await;
+    cluster.apply(ns.name(), &crd(&group, &["v1"], "v1")).await;
+    // Well before discovery looks by itself, which is every five minutes.
+    poll(PATIENCE, "the new resource has an informer", async || {
+        rig.factory.informers().iter().any(|informer| informer.feed().resource.group == group).then_some(())
+    })
+    .await;
+    assert_eq!(rig.notes.about("customresourcedefinitions"), [""; 0], "it has no such label");
+    cluster.kubectl(&["delete", "crd", &format!("widgets.{group}")]).await;
+    rig.stop().await;
+}
+
+#[tokio::test]
+async fn selectors_are_applied_by_the_server_for_all_resources_and_for_one() {
+    let cluster = harness::cluster().await;
+    let ns = cluster.namespace("selectors").await;
+    let selector = Selector {
+        resource: Pattern::parse("ConfigMap").unwrap(),
+        labels: "tier in (front, back)".into(),
+        fields: "metadata.name!=left-out".into(),
+    };
+    let settings = Settings {
+        labels: "app=web".into(),
+        selectors: vec![selector],
+        namespaces: Namespaces { include: vec![ns.name().into()], exclude: vec![] },
+        ..only(&["v1/configmaps", "v1/serviceaccounts"])
+    };
+    let make = async |kind: &str, name: &str, labels: &str| {
+        let object = format!("{{apiVersion: v1, kind: {kind}, metadata: {{name: {name}, labels: {labels}}}}}");
+        cluster.apply(ns.name(), &object).await;
+    };
+    make("ConfigMap", "before", "{app: web, tier: front}").await;
+    make("ConfigMap", "before-other", "{app: other, tier: front}").await;
+    let rig = Rig::start(cluster.access(), &Place::Temporary, settings).await;
+    rig.synced().await;
+    make("ConfigMap", "other-app", "{app: other, tier: front}").await;
+    make("ConfigMap", "no-tier", "{app: web}").await;
+    make("ConfigMap", "left-out", "{app: web, tier: front}").await;
+    make("ServiceAccount", "other-app", "{app: other}").await;
+    make("ConfigMap", "in", "{app: web, tier: back}").await;
+    make("ServiceAccount", "left-out", "{app: web}").await;
+    let config_map = format!("configmaps {}/in", ns.name());
+    let account = format!("serviceaccounts {}/left-out", ns.name());
+    for path in [&config_map, &account] {
+        assert_eq!(rig.notes.wait_for(path, 1).await, ["Live created"], "{path}");
+    }
+    // It is there, and none of those that are asked for any more.
+    cluster.kubectl(&["label", "configmap", "in", "tier-", "-n", ns.name()]).await;
+    assert_eq!(rig.notes.wait_for(&config_map, 2).await, ["Live created", "Live deleted"]);
+    let told = rig.notes.about(ns.name());
+    assert_eq!(told.len(), 3, "and of no other: {told:?}");
+    for (plural, names) in [("configmaps", "before"), ("serviceaccounts", "left-out")] {
+        let informer = rig.factory.informers().into_iter().find(|i| i.feed().resource.plural == plural).unwrap();
+        let stored = informer.lister().await.unwrap().list(&"".parse().unwrap()).unwrap();
+        assert_eq!(stored.iter().map(|object| object.meta().name.as_str()).collect::<Vec<_>>(), [names]);
+    }
+    rig.stop().await;
+}
+
+#[tokio::test]
+async fn a_crd_is_watched_at_once_though_crds_themselves_are_not() {
+    let cluster = harness::cluster().await;
+    let ns = cluster.namespace("unseen").await;
+    let group = format!("{}.example.com", ns.name());
+    let rig = Rig::start(cluster.access(), &Place::Temporary, only(&[&group, "v1/namespaces"])).await;
+    rig.synced().await;
+    assert!(rig.factory.informers().iter().all(|informer| informer.feed().resource.plural == "namespaces"));
+
+    cluster.apply(ns.name(), &crd(&group, &["v1"], "v1")).await;
+    // Well before discovery looks by itself, which is every five minutes.
+    poll(PATIENCE, "the new resource has an informer", async || {
+        rig.factory.informers().iter().any(|informer| informer.feed().resource.group == group).then_some(())
+    })
+    .await;
+    cluster.apply(ns.name(), &widget(&group, "v1", "first", 1)).await;
+    rig.notes.wait_for(&format!("widgets.{group} {}/first", ns.name()), 1).await;
+    cluster.kubectl(&["delete", "crd", &format!("widgets.{group}")]).await;
+    poll(PATIENCE, "the informer of the deleted CRD is gone", async || {
+        rig.factory.informers().iter().all(|informer| informer.feed().resource.group != group).then_some(())
+    })
+    .await;
+    rig.stop().await;
+}
+
+#[tokio::test]
+async fn a_crd_and_a_namespace_of_a_pattern_that_went_while_it_was_down_are_told_of() {
+    let cluster = harness::cluster().await;
+    let ns = cluster.namespace("went").await;
+    let doomed = cluster.namespace("went").await;
+    let group = format!("{}.example.com", ns.name());
+    cluster.apply(ns.name(), &crd(&group, &["v1"], "v1")).await;
+    cluster.kubectl(&["wait", "--for=condition=Established", &format!("crd/widgets.{group}"), "--timeout=30s"]).await;
+    until_served(cluster.access(), &group).await;
+    cluster.apply(ns.name(), &widget(&group, "v1", "w", 1)).await;
+    cluster.kubectl(&["create", "configmap", "doomed", "-n", doomed.name()]).await;
+    let folder = tempfile::tempdir().unwrap();
+    let place = Place::File(folder.path().join("kubediff.db"));
+    let settings = Settings {
+        namespaces: Namespaces { include: vec!["went-*".into()], exclude: Vec::new() },
+        ..only(&["v1/configmaps", &format!("{group}/*")])
+    };
+    let rig = Rig::start(cluster.access(), &place, settings.clone()).await;
+    rig.synced().await;
+    rig.stop().await;
+
+    let path = format!("configmaps {}/doomed", doomed.name());
+    cluster.kubectl(&["delete", "crd", &format!("widgets.{group}")]).await;
+    drop(doomed);
+    let rig = Rig::start(cluster.access(), &place, settings).await;
+    for path in [&path, &format!("widgets.{group} {}/w", ns.name())] {
+        assert_eq!(rig.notes.wait_for(path, 1).await, ["Live deleted"], "{path}");
+    }
+    rig.stop().await;
+}
+
+#[tokio::test]
 async fn a_version_that_moves_reports_nothing_and_later_changes_as_ever() {
     let cluster = harness::cluster().await;
     let ns = cluster.namespace("move").await;
@@ -112,52 +235,9 @@ async fn a_version_that_moves_reports_nothing_and_later_changes_as_ever() {
     let path = format!("widgets.{group} {}/w", ns.name());
     assert_eq!(rig.notes.of(&path), [""; 0], "the same object at another version is no change");
     cluster.apply(ns.name(), &widget(&group, "v1", "w", 2)).await;
-    // The server may not know the old cursor at the new version: then a list tells of it.
-    let steps = rig.notes.wait_for(&path, 1).await;
-    assert!(steps.len() == 1 && steps[0].ends_with("updated"), "{steps:?}");
+    // The server may not know the old cursor at the new version: then, and only then, a list tells of it.
+    rig.told_once(&format!("widgets.{group}"), &format!("{}/w", ns.name()), "updated").await;
     cluster.kubectl(&["delete", "crd", &format!("widgets.{group}")]).await;
-    rig.stop().await;
-}
-
-#[tokio::test]
-async fn a_warm_restart_makes_no_list_and_misses_nothing_that_happened_meanwhile() {
-    let cluster = harness::cluster().await;
-    let ns = cluster.namespace("warm").await;
-    let proxy = Proxy::start(cluster.access());
-    let folder = tempfile::tempdir().unwrap();
-    let place = Place::File(folder.path().join("kubediff.db"));
-    cluster.kubectl(&["create", "configmap", "gone", "-n", ns.name()]).await;
-
-    let rig = Rig::start(proxy.access(), &place, all_but_noise()).await;
-    rig.synced().await;
-    rig.stop().await;
-
-    cluster.kubectl(&["create", "configmap", "a", "--from-literal=k=0", "-n", ns.name()]).await;
-    for n in 1..=5 {
-        let patch = json!({"data": {"k": n.to_string()}}).to_string();
-        cluster.kubectl(&["patch", "configmap", "a", "-p", &patch, "-n", ns.name()]).await;
-    }
-    cluster.kubectl(&["delete", "configmap", "gone", "-n", ns.name()]).await;
-
-    proxy.forget();
-    let began = Instant::now();
-    let rig = Rig::start(proxy.access(), &place, all_but_noise()).await;
-    rig.synced().await;
-    println!("a warm restart was in sync after {:?}", began.elapsed());
-    let steps = rig.notes.wait_for(&format!("configmaps {}/a", ns.name()), 6).await;
-    assert_eq!(steps[0], "Live created");
-    assert_eq!(steps[1..], ["Live updated"; 5], "one by one, as they happened");
-    assert_eq!(rig.notes.wait_for(&format!("configmaps {}/gone", ns.name()), 1).await, ["Live deleted"]);
-    let lists: Vec<_> = proxy
-        .seen()
-        .into_iter()
-        .filter(|seen| seen.verb == Verb::List || seen.query.contains("sendInitialEvents=true"))
-        // Other tests' CRDs come and go meanwhile; theirs are new here and have to be listed.
-        .filter(|seen| !seen.path.contains(".example"))
-        .map(|seen| format!("{} {}", seen.path, seen.query))
-        .collect();
-    assert_eq!(lists, [""; 0], "no list, streaming or paged");
-    rig.equals_a_fresh_list(cluster.access()).await;
     rig.stop().await;
 }
 
@@ -190,9 +270,7 @@ async fn what_happened_before_a_compaction_is_told_late_and_nothing_is_missing()
     own.kill();
     own.restart().await;
     own.kubectl(&["patch", "configmap", "same", "-p", r#"{"data":{"k":"1"}}"#]).await;
-    // A server that was started anew may not know the old cursor: then a list tells of it.
-    let steps = rig.notes.wait_for("configmaps default/same", 1).await;
-    assert!(steps.len() == 1 && steps[0].ends_with("updated"), "the killed server is found again: {steps:?}");
+    assert_eq!(rig.notes.wait_for("configmaps default/same", 1).await.len(), 1, "the killed server is found again");
     rig.equals_a_fresh_list(own.access()).await;
     rig.stop().await;
 }
@@ -326,7 +404,9 @@ async fn an_informer_is_shared_and_found_by_index_and_ends_with_its_subscribers_
 async fn the_audit_finds_what_a_watch_was_made_to_miss() {
     let cluster = harness::cluster().await;
     let ns = cluster.namespace("audit").await;
-    cluster.kubectl(&["create", "configmap", "a", "--from-literal=k=0", "-n", ns.name()]).await;
+    for name in ["a", "gone"] {
+        cluster.kubectl(&["create", "configmap", name, "--from-literal=k=0", "-n", ns.name()]).await;
+    }
     let mut settings = only(&["v1/configmaps"]);
     settings.namespaces = Namespaces { include: vec![ns.name().into()], exclude: vec![] };
     let rig = Rig::start_auditing(cluster.access(), &Place::Temporary, settings, Duration::from_secs(3)).await;
@@ -344,14 +424,23 @@ async fn the_audit_finds_what_a_watch_was_made_to_miss() {
     .await;
     assert_eq!(rig.audits().missed, 0, "zero is what to expect");
 
-    rig.forget_next_change("a");
-    cluster.kubectl(&["patch", "configmap", "a", "-p", r#"{"data":{"k":"missed"}}"#, "-n", ns.name()]).await;
-    poll(PATIENCE, "the miss is counted", async || {
-        stir().await;
-        (rig.audits().missed == 1).then_some(())
-    })
-    .await;
-    assert_eq!(rig.notes.of(&format!("configmaps {}/a", ns.name())), ["Audit updated"]);
+    let missed: [(&[&str], &str, &str); 3] = [
+        (&["patch", "configmap", "a", "-p", r#"{"data":{"k":"missed"}}"#], "a", "Audit updated"),
+        (&["create", "configmap", "made"], "made", "Audit created"),
+        (&["delete", "configmap", "gone"], "gone", "Audit deleted"),
+    ];
+    for (number, (args, name, told)) in (1..).zip(missed) {
+        rig.forget_next_change(name);
+        let args: Vec<&str> = args.iter().copied().chain(["-n", ns.name()]).collect();
+        cluster.kubectl(&args).await;
+        poll(PATIENCE, "the watch has lost it", async || rig.has_forgotten().then_some(())).await;
+        poll(PATIENCE, format!("the miss of {name} is counted"), async || {
+            stir().await;
+            (rig.audits().missed == number).then_some(())
+        })
+        .await;
+        assert_eq!(rig.notes.of(&format!("configmaps {}/{name}", ns.name())), [told]);
+    }
     rig.equals_a_fresh_list(cluster.access()).await;
     rig.stop().await;
 }
@@ -369,6 +458,7 @@ async fn three_hundred_crds_at_once_are_all_watched() {
     rig.synced().await;
     own.apply("default", &widget("g299.example.com", "v1", "w", 1)).await;
     rig.notes.wait_for("widgets.g299.example.com default/w", 1).await;
+    rig.equals_a_fresh_list(own.access()).await;
     rig.stop().await;
 }
 

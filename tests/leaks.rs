@@ -1,16 +1,22 @@
 //! No secret leaves by any door: the ways in which a secret value can appear (`tests/fixtures/leaks.json`), driven through
 //! the real API server and the real binary, and then looked for in every output, in the state file and in the logs.
 
-mod search;
+pub mod looks;
+pub mod search;
 
 use std::collections::BTreeSet;
 
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use self::search::{Planted, state};
+use self::{
+    looks::{Looks, Seen, command},
+    search::{Planted, state},
+};
 use crate::{
-    harness::{self, After, Cluster, Fault, Matching, PATIENCE, Proxy, Receiver, Slack, Then, poll, slack},
+    harness::{
+        self, After, Cluster, Fault, Matching, PATIENCE, Proxy, Receiver, Slack, Then, cluster::free_port, poll, slack,
+    },
     watch::program::Program,
 };
 
@@ -75,6 +81,21 @@ impl Leak {
         };
         format!("/{group}/namespaces/{}/{plural}", text(&self.object["metadata"], "namespace"))
     }
+
+    /// As the page's API has it: group, version, resource, namespace, name.
+    fn place(&self) -> String {
+        let path = self.path();
+        let mut parts = path.trim_start_matches("/apis").trim_start_matches("/api").trim_start_matches('/').split('/');
+        let (first, last) = (parts.next().unwrap_or_default(), path.rsplit('/').next().unwrap_or_default());
+        let (group, version) = if first == "v1" { ("core", "v1") } else { (first, parts.next().unwrap_or_default()) };
+        let namespace = text(&self.object["metadata"], "namespace");
+        format!("{group}/{version}/{last}/{namespace}/{}", self.object_name())
+    }
+
+    /// `configmaps/leak-08`
+    fn kubectl_name(&self) -> String {
+        format!("{}/{}", self.path().rsplit('/').next().unwrap_or_default(), self.object_name())
+    }
 }
 
 /// The code, and what the server says.
@@ -95,10 +116,10 @@ async fn create_widgets(cluster: &Cluster, crd: &Value) {
 }
 
 /// A Slack takes a message a second and channel, so there are ten.
-fn config(namespace: &str, hook: &Receiver, slack: &Slack) -> String {
+fn config(namespace: &str, hook: &Receiver, slack: &Slack, page: u16, probes: u16) -> String {
     let mut text = format!(
-        "[watch]\nnamespaces = [\"{namespace}\"]\n[state]\npath = \"kubediff.db\"\n[server]\nprobes = \"\"\npage = \"\"\n\
-         [sinks.log]\ntype = \"stdout\"\n"
+        "[watch]\nnamespaces = [\"{namespace}\"]\n[state]\npath = \"kubediff.db\"\n\
+         [server]\nprobes = \"127.0.0.1:{probes}\"\npage = \"127.0.0.1:{page}\"\n[sinks.log]\ntype = \"stdout\"\n"
     );
     for format in ["json", "cloudevents", "legacy", "template"] {
         let url = hook.url(&format!("/{format}"));
@@ -109,11 +130,48 @@ fn config(namespace: &str, hook: &Receiver, slack: &Slack) -> String {
         text.push_str(&format!(
             "[sinks.slack-{digit}]\ntype = \"slack\"\ntoken = {{ env = \"SLACK_TOKEN\" }}\nchannel = \"#leaks-{digit}\"\n\
              api_url = \"{}\"\ngroup_wait_secs = 6\n\
-             [[routes]]\nmatch = {{ names = [\"leak-{digit}*\"] }}\nsinks = [\"slack-{digit}\"]\ncontinue = true\n",
+             [[routes]]\nmatch = {{ names = [\"*leak-{digit}*\"] }}\nsinks = [\"slack-{digit}\"]\ncontinue = true\n",
             slack.api_url()
         ));
     }
     text + "[[routes]]\nsinks = [\"log\", \"json\", \"cloudevents\", \"legacy\", \"template\"]\n"
+}
+
+/// What the commands say of every one of them, by the server and by files.
+fn commands(server: &str, namespace: &str, leaks: &[Leak], events: &[Value]) -> Seen {
+    let fine = |code: i32| code == 0;
+    let of = ["-n", namespace, "--server", server];
+    let mut seen = Vec::new();
+    for output in ["table", "diff", "json", "yaml"] {
+        seen.push(command(&[&["history", "-o", output, "--limit", "1000"], &of[..]].concat(), fine));
+    }
+    for leak in leaks {
+        let name = leak.kubectl_name();
+        seen.push(command(&[&["at", &name, "now"], &of[..]].concat(), fine));
+        seen.push(command(&[&["blame", &name], &of[..]].concat(), fine));
+    }
+    for event in events.iter().filter(|event| event["type"] == "updated") {
+        let id = text(event, "id");
+        seen.push(command(&["show", id, "--server", server], fine));
+        // What was hidden cannot be brought back, and it says so.
+        seen.push(command(&["undo", id, "--server", server], |code| code <= 1));
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = |name: &str, objects: Vec<&Value>| {
+        let path = folder.path().join(name);
+        let list = json!({"apiVersion": "v1", "kind": "List", "items": objects});
+        std::fs::write(&path, list.to_string()).expect("a file");
+        path.to_str().expect("UTF-8").to_owned()
+    };
+    let old = file("old.json", leaks.iter().map(|leak| &leak.object).collect());
+    let new = file("new.json", leaks.iter().map(|leak| &leak.rotated).collect());
+    let none = file("none.json", Vec::new());
+    for output in ["text", "json", "yaml", "markdown", "patch"] {
+        for (from, to) in [(&old, &new), (&none, &old), (&old, &none)] {
+            seen.push(command(&["diff", from, to, "-o", output], |code| code == 1));
+        }
+    }
+    seen
 }
 
 #[tokio::test]
@@ -124,15 +182,18 @@ async fn no_planted_secret_occurs_in_any_output_in_the_state_or_in_the_log() {
     assert!(leaks.len() >= 50);
     create_widgets(cluster, &crd).await;
     let (hook, slack) = (Receiver::start(), Slack::start());
+    let (page, probes) = (free_port(), free_port());
     let token = format!("SLACK_TOKEN={}", slack::TOKEN);
     let mut kubediff = Program::start(
         cluster.kubeconfig(),
         &["KUBEDIFF_LOG=trace", &token],
-        &[("kubediff.toml", &config(namespace.name(), &hook, &slack))],
+        &[("kubediff.toml", &config(namespace.name(), &hook, &slack, page, probes))],
         &["run", "--config", "kubediff.toml"],
     )
     .await;
     let shown = Program::watch(cluster.kubeconfig(), &["-n", namespace.name()]).await;
+    let looks = Looks::at(page, probes);
+    let stream = looks.follow().await;
 
     // Created, rotated, and deleted; what the server does not take, it quotes in its answer.
     let (mut rotated, mut refused) = (BTreeSet::new(), 0);
@@ -172,6 +233,10 @@ async fn no_planted_secret_occurs_in_any_output_in_the_state_or_in_the_log() {
     };
     poll(PATIENCE * 2, "Slack to tell of every object", in_slack).await;
     let before = state(&kubediff.file("kubediff.db"));
+    let places: Vec<String> = leaks.iter().map(Leak::place).collect();
+    let told = kubediff.events();
+    let mut answers = looks.everything(&told, &places, false).await;
+    answers.extend(commands(looks.server(), namespace.name(), &leaks, &told));
     for leak in &leaks {
         let path = format!("{}/{}?gracePeriodSeconds=0", leak.path(), leak.object_name());
         let (code, said) = send(cluster, Method::DELETE, &path, &Value::Null).await;
@@ -183,6 +248,13 @@ async fn no_planted_secret_occurs_in_any_output_in_the_state_or_in_the_log() {
     let events = kubediff.events().len();
     hook.wait_for_accepted(4 * events, PATIENCE).await;
     let after = state(&kubediff.file("kubediff.db"));
+    // As they were, of what is gone.
+    answers.extend(looks.everything(&kubediff.events(), &places, true).await);
+    let streamed = stream.lock().expect("the stream's bytes").clone();
+    for name in &names {
+        assert!(String::from_utf8_lossy(&streamed).contains(name.as_str()), "{name} was not streamed");
+    }
+    answers.push(("the live stream".to_owned(), streamed));
     kubediff.stop().await;
 
     let mut planted = Planted::new(leaks.iter().flat_map(|leak| &leak.secrets));
@@ -191,6 +263,9 @@ async fn no_planted_secret_occurs_in_any_output_in_the_state_or_in_the_log() {
     planted.absent("stdout", kubediff.stdout().as_bytes());
     planted.absent("the log", kubediff.stderr().as_bytes());
     planted.absent("kubediff watch", (shown.stdout() + &shown.stderr()).as_bytes());
+    for (place, bytes) in &answers {
+        planted.absent(place, bytes);
+    }
     for request in hook.received() {
         planted.absent(&request.path, &request.body);
         planted.absent("headers", format!("{:?}", request.headers).as_bytes());

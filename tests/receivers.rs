@@ -168,7 +168,7 @@ async fn slack_refuses_what_breaks_its_limits_with_200_and_ok_false() {
     let header = |n: usize| json!({"type": "header", "text": {"type": "plain_text", "text": long(n)}});
     let field = |n: usize| json!({"type": "mrkdwn", "text": long(n)});
     let fields = |n: usize, length: usize| json!({"type": "section", "fields": vec![field(length); n]});
-    let cases: [(&str, Vec<Value>, bool); 11] = [
+    let cases: [(&str, Vec<Value>, bool); 12] = [
         ("50 blocks", vec![json!({"type": "divider"}); 50], true),
         ("51 blocks", vec![json!({"type": "divider"}); 51], false),
         ("a section of 3,000", vec![section(&long(3_000))], true),
@@ -176,7 +176,8 @@ async fn slack_refuses_what_breaks_its_limits_with_200_and_ok_false() {
         ("an empty section", vec![section("")], false),
         ("a header of 150", vec![header(150)], true),
         ("a header of 151", vec![header(151)], false),
-        ("10 fields of 2,000", vec![fields(10, 2_000)], true),
+        ("10 fields", vec![fields(10, 1_000)], true),
+        ("a field of 2,000", vec![fields(1, 2_000)], true),
         ("11 fields", vec![fields(11, 5)], false),
         ("a field of 2,001", vec![fields(1, 2_001)], false),
         ("an unknown block", vec![json!({"type": "marquee"})], false),
@@ -189,6 +190,8 @@ async fn slack_refuses_what_breaks_its_limits_with_200_and_ok_false() {
     }
     let (_, answer) = call(&slack, "chat.postMessage", &json!({"channel": "#a"})).await;
     assert_eq!(answer["error"], "no_text");
+    let much = json!({"channel": "#much", "text": "x", "blocks": vec![section(&long(2_900)); 5]});
+    assert_eq!(call(&slack, "chat.postMessage", &much).await.1["error"], "msg_blocks_too_long");
     call(&slack, "chat.postMessage", &json!({"channel": "#long", "text": long(40_001)})).await;
     let kept = slack.messages().pop().unwrap();
     assert_eq!((kept.text.chars().count(), kept.truncated), (40_000, true));
@@ -210,6 +213,10 @@ async fn an_incoming_webhook_answers_plain_text() {
     assert_eq!(send(json!({"blocks": [section(&"x".repeat(3_001))]})).await, (400, "invalid_blocks".to_owned()));
     assert_eq!(send(json!({"text": "hello"})).await, (200, "ok".to_owned()));
     assert_eq!(send(json!({"text": "again"})).await.0, 429);
+    for (word, status) in [("channel_is_archived", 410), ("action_prohibited", 403), ("channel_not_found", 404)] {
+        slack.fail_next(word);
+        assert_eq!(send(json!({"text": "x"})).await, (status, word.to_owned()));
+    }
     let wrong = client().post(slack.receiver().url("/services/T/B/other")).json(&json!({"text": "x"})).send().await;
     assert_eq!(wrong.unwrap().status(), 404);
 }

@@ -2,9 +2,11 @@
 
 pub mod program;
 
+use std::path::PathBuf;
+
 use program::Program;
 
-use crate::harness::{self, PATIENCE, poll};
+use crate::harness::{self, Cluster, PATIENCE, poll};
 
 /// The lines without their times, which are checked to be times.
 fn without_times(text: &str) -> String {
@@ -86,4 +88,60 @@ async fn a_change_reads_in_the_terminal_as_it_was_drawn_and_is_plain_in_a_pipe()
     blocks.retain(|block| !block.contains("/web-") && !block.contains("kube-root-ca.crt"));
     let shown = blocks.join("\n");
     assert!(shown.starts_with(&expected.replace("NS", ns)), "{shown}\n\nand expected\n\n{expected}");
+}
+
+/// A kubeconfig whose current context leads nowhere, beside the one that leads to the cluster.
+fn two_contexts(cluster: &Cluster, name: &str) -> PathBuf {
+    let mut config = cluster.access().kubeconfig();
+    let nowhere = serde_json::json!({"name": "nowhere", "cluster": {"server": "https://127.0.0.1:1"}});
+    config["clusters"].as_array_mut().unwrap().push(nowhere);
+    let context = serde_json::json!({"name": "nowhere", "context": {"cluster": "nowhere", "user": "kubediff-test"}});
+    config["contexts"].as_array_mut().unwrap().push(context);
+    config["current-context"] = "nowhere".into();
+    let path = cluster.dir().join(format!("contexts-{name}"));
+    std::fs::write(&path, config.to_string()).unwrap();
+    path
+}
+
+#[tokio::test]
+async fn labels_all_namespaces_and_a_context_are_as_kubectl_has_them() {
+    let cluster = harness::cluster().await;
+    let (one, two) = (cluster.namespace("watch-one").await, cluster.namespace("watch-two").await);
+    let kubeconfig = two_contexts(cluster, one.name());
+    let label = format!("only={one}");
+    let mut kubediff =
+        Program::watch(&kubeconfig, &["configmaps", "-A", "-l", &label, "--context", "kubediff-test", "-o", "json"])
+            .await;
+    for ns in [&one, &two] {
+        cluster.kubectl(&["create", "configmap", "plain", "-n", ns.name()]).await;
+        let labelled =
+            format!("{{apiVersion: v1, kind: ConfigMap, metadata: {{name: labelled, labels: {{only: {one}}}}}}}");
+        cluster.apply(ns.name(), &labelled).await;
+    }
+    for ns in [&one, &two] {
+        let is = |event: &serde_json::Value| event["resource"]["namespace"] == ns.name();
+        let event = kubediff.event("the one with the label", is).await;
+        assert_eq!((&event["type"], &event["resource"]["name"]), (&"created".into(), &"labelled".into()), "{event}");
+        assert_eq!(event["cluster"]["name"], "kubediff-test", "{event}");
+    }
+    kubediff.stop().await;
+    assert_eq!(kubediff.events().len(), 2, "{}", kubediff.stdout());
+}
+
+#[tokio::test]
+async fn what_is_not_watched_though_it_was_typed_is_said_once() {
+    let cluster = harness::cluster().await;
+    let namespace = cluster.namespace("watch-slip").await;
+    let mut kubediff =
+        Program::watch(cluster.kubeconfig(), &["deploymnet", "configmaps", "nodes", "-n", namespace.name()]).await;
+    let slip = "\"deploymnet\" fits nothing that is served; did you mean Deployment?";
+    poll(PATIENCE, "the slip of the pen is named", async || kubediff.stderr().contains(slip).then_some(())).await;
+    let left_out = "not watched: they are in no namespace";
+    poll(PATIENCE, "what is in no namespace is named", async || kubediff.stderr().contains(left_out).then_some(()))
+        .await;
+    kubediff.stop().await;
+    let said = kubediff.stderr();
+    assert_eq!(said.matches("fits nothing that is served").count(), 1, "{said}");
+    let lines: Vec<&str> = said.lines().filter(|line| line.contains(left_out)).collect();
+    assert!(lines.len() == 1 && lines[0].contains("v1/nodes") && !lines[0].contains("configmaps"), "{said}");
 }

@@ -6,7 +6,7 @@ use std::{fmt, path::PathBuf, str::FromStr};
 #[derive(clap::Parser, Debug)]
 pub struct Args {
     /// How many objects: `10000` is 10,000 pods and as many ConfigMaps, `100000+0` is pods alone.
-    #[arg(long, value_delimiter = ',', default_value = "10000")]
+    #[arg(long, value_delimiter = ',', default_value = "1000,10000,100000+0,0+100000")]
     pub sizes: Vec<Size>,
     /// Changes a second.
     #[arg(long, value_delimiter = ',', default_value = "10,200,1000,2000")]
@@ -17,8 +17,9 @@ pub struct Args {
     /// Seconds of rest after the start, in which steady memory is sampled.
     #[arg(long, default_value_t = 10)]
     pub rest: u32,
-    /// Seconds in which requests and bytes at rest are counted.
-    #[arg(long, default_value_t = 30)]
+    /// Seconds in which requests and bytes at rest are counted, at the first of the sizes (a minute at the others); an hour
+    /// of them is computed from that. Watches are renewed every 5 to 10 minutes.
+    #[arg(long, default_value_t = 600)]
     pub idle: u32,
     /// `kubediff` or `baseline` alone.
     #[arg(long)]
@@ -26,6 +27,9 @@ pub struct Args {
     /// The kubediff to measure; by default the one that was built with this bench.
     #[arg(long, env = "KUBEDIFF_BIN")]
     pub kubediff: Option<PathBuf>,
+    /// In place of all that: this many hours of changes at the first of the rates, and what becomes of memory and files.
+    #[arg(long)]
+    pub soak_hours: Option<f64>,
     /// Leave out the runs through the proxy that counts requests and bytes.
     #[arg(long)]
     pub no_requests: bool,

@@ -28,6 +28,8 @@ pub struct Measured {
     pub configmap_bytes: usize,
     /// `kubectl get --raw` of the same lists.
     pub kubectl: Duration,
+    /// How long [`Figures::idle`] was counted.
+    pub idle: Duration,
     pub subjects: Vec<Figures>,
 }
 
@@ -81,7 +83,8 @@ pub struct Asked {
     pub bytes: u64,
 }
 
-pub async fn size(args: &Args, size: Size, subjects: &[Subject]) -> Measured {
+pub async fn size(args: &Args, size: Size, idle: u32, subjects: &[Subject]) -> Measured {
+    let idle = Duration::from_secs(idle.into());
     let cluster = Cluster::start(Options::default()).await;
     let population = population::populate(&cluster, size).await;
     eprintln!(
@@ -97,13 +100,14 @@ pub async fn size(args: &Args, size: Size, subjects: &[Subject]) -> Measured {
         pod_bytes: population.pod_bytes,
         configmap_bytes: population.configmap_bytes,
         kubectl,
+        idle,
         subjects: Vec::new(),
     };
     for subject in subjects {
         eprintln!("{}: {size}", subject.name);
         let mut figures = Bench { args, cluster: &cluster, size, subject }.figures(&mut load).await;
         if !args.no_requests {
-            Bench { args, cluster: &cluster, size, subject }.requests(&mut figures).await;
+            Bench { args, cluster: &cluster, size, subject }.requests(&mut figures, idle).await;
         }
         measured.subjects.push(figures);
     }
@@ -237,7 +241,7 @@ impl Bench<'_> {
     }
 
     /// Start, rest and restart again, now through what counts requests and bytes; it takes time, so none is measured.
-    async fn requests(&self, figures: &mut Figures) {
+    async fn requests(&self, figures: &mut Figures, idle: Duration) {
         let dir = self.cluster.dir().join(format!("{}-requests", self.subject.name));
         std::fs::create_dir_all(&dir).expect("a writable folder");
         let recorder = Recorder::start();
@@ -254,7 +258,7 @@ impl Bench<'_> {
         running.synced(self.size).await;
         tokio::time::sleep(settle).await;
         figures.cold = counted();
-        tokio::time::sleep(Duration::from_secs(self.args.idle.into())).await;
+        tokio::time::sleep(idle).await;
         figures.idle = counted();
         running.stop().await;
         if let (Some(disk), Some(state)) = (&mut figures.disk, self.subject.state(&dir)) {
@@ -274,6 +278,20 @@ impl Bench<'_> {
         let _ = std::fs::create_dir_all(keep);
         let _ = std::fs::copy(format!("/proc/{}/smaps", running.pid()), to("smaps"));
         let _ = std::fs::copy(dir.join(format!("{}.log", self.subject.name)), to("log"));
+    }
+}
+
+impl Asked {
+    /// As many times that.
+    pub fn times(self, times: f64) -> Self {
+        let count = |n: usize| (n as f64 * times).round() as usize;
+        Self {
+            lists: count(self.lists),
+            streaming_lists: count(self.streaming_lists),
+            watches: count(self.watches),
+            others: count(self.others),
+            bytes: (self.bytes as f64 * times) as u64,
+        }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::{path::Path, process::Command, sync::LazyLock, time::Duration};
 
-/// Memory in KiB, as proc(5) has it.
+/// Memory in KiB, as proc(5) has it. A process that is gone has none, and nothing can be said of it.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Memory {
     /// VmHWM: the most that was ever resident.
@@ -14,12 +14,18 @@ pub struct Memory {
 }
 
 pub fn memory(pid: u32) -> Memory {
-    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).expect("it runs");
     let field = |name: &str| {
         let line = status.lines().find_map(|line| line.strip_prefix(name));
-        line.and_then(|rest| rest.split_whitespace().next()).and_then(|kib| kib.parse().ok()).unwrap_or(0)
+        let kib = line.and_then(|rest| rest.split_whitespace().next()).and_then(|kib| kib.parse().ok());
+        kib.unwrap_or_else(|| panic!("process {pid} has ended: there is no {name}"))
     };
     Memory { peak: field("VmHWM:"), now: field("VmRSS:"), anonymous: field("RssAnon:") }
+}
+
+/// Open file descriptors.
+pub fn files(pid: u32) -> usize {
+    std::fs::read_dir(format!("/proc/{pid}/fd")).map_or(0, Iterator::count)
 }
 
 /// User and system time of all threads so far, ended ones included. In steps of a clock tick, usually 10 ms.

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Draws what a terminal shows as an SVG: ansi-to-svg.py "TITLE" < text-with-colours > picture.svg
 
+The text of docs/images/demo.svg is what `docs/images/demo` catches of a real `kubediff demo`.
 The text of docs/images/watch.svg is `tmux capture-pane -e -p` of a real `kubediff watch` on the control plane that
 `make cluster` starts. Knows the few codes that kubediff prints: bold, dim, red, green, yellow, reset.
 """

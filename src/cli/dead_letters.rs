@@ -7,7 +7,10 @@ use std::{
 };
 
 use anyhow::Context;
-use kubediff::{config::Sources, ledger::dead};
+use kubediff::{
+    config::Sources,
+    ledger::{dead, lead},
+};
 use rusqlite::{Connection, OpenFlags};
 
 use super::Usage;
@@ -19,7 +22,8 @@ Examples:
   kubediff dead-letters list --state kubediff.db -o json     one JSON object a line
   kubediff dead-letters retry 17 --config kubediff.toml      one of them again
   kubediff dead-letters retry --all --sink ops               all of a sink again
-A running kubediff takes them up within seconds, another one at its start.")]
+A running kubediff takes them up within seconds, another one at its start. Of several replicas each has those that it gave
+up itself, and sends them when it leads.")]
 pub(crate) struct Args {
     #[command(subcommand)]
     what: What,
@@ -74,17 +78,19 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let mut out = io::stdout();
     match &args.what {
         What::List { sink, limit, output } => {
-            let letters = dead::list(&open(&path)?, sink.as_deref(), None, *limit)?;
+            let file = open(&path)?;
+            let letters = dead::list(&file, sink.as_deref(), None, *limit)?;
             for letter in &letters {
                 match output {
                     Output::Json => writeln!(out, "{}", serde_json::to_string(letter)?)?,
                     Output::Table => writeln!(
                         out,
-                        "{}  {}  {}  {} attempts{}\n    {}\n    {}",
+                        "{}  {}  {}  {} {}{}\n    {}\n    {}",
                         letter.id,
                         letter.time.strftime("%F %TZ"),
                         letter.sink,
                         letter.attempts,
+                        if letter.attempts == 1 { "attempt" } else { "attempts" },
                         if letter.again { ", asked for again" } else { "" },
                         letter.about,
                         letter.reason
@@ -94,12 +100,21 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
             if letters.is_empty() && matches!(output, Output::Table) {
                 writeln!(out, "there are none: everything was delivered or is on its way")?;
             }
+            if let (Some(name), Output::Table) = (lead::leader_instead(&file)?, output) {
+                eprintln!("of this replica alone, which stands by; {name} leads and has its own");
+            }
         }
         What::Retry { id, sink, .. } => {
-            let n = dead::retry(&open(&path)?, *id, sink.as_deref())?;
+            let file = open(&path)?;
+            let n = dead::retry(&file, *id, sink.as_deref())?;
             anyhow::ensure!(n > 0 || id.is_none(), "there is no such dead letter; see `kubediff dead-letters list`");
             let them = if n == 1 { "dead letter" } else { "dead letters" };
-            writeln!(out, "{n} {them} will be sent again")?;
+            match lead::leader_instead(&file)? {
+                None => writeln!(out, "{n} {them} will be sent again")?,
+                Some(name) => {
+                    writeln!(out, "{n} {them} will be sent again when this replica leads; now {name} does")?;
+                }
+            }
         }
     }
     Ok(())

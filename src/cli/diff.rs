@@ -22,7 +22,7 @@ use kubediff::{
 };
 use serde_json::{Value, json};
 
-use super::{Usage, is_closed_pipe};
+use super::{Usage, is_closed_pipe, redaction::Redaction};
 
 /// Differences were found.
 const DIFFER: u8 = 1;
@@ -38,7 +38,8 @@ Exit codes: 0 no differences, 1 differences, 2 trouble.
 Examples:
   kubediff diff old.yaml new.yaml
   kubectl get deployment web -o yaml | kubediff diff web.yaml -
-  kubediff diff old.yaml new.yaml -o patch > change.json")]
+  kubediff diff old.yaml new.yaml -o patch > change.json
+  kubediff diff old.yaml new.yaml -o markdown   for a ticket or a pull request")]
 pub(crate) struct Args {
     /// The file as it was; - for stdin
     old: PathBuf,
@@ -53,6 +54,8 @@ pub(crate) struct Args {
     /// Whether to colour
     #[arg(long, value_enum, default_value_t = Color::Auto)]
     color: Color,
+    #[command(flatten)]
+    redaction: Redaction,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -63,6 +66,8 @@ enum Output {
     Json,
     /// The documents as YAML with + and -, what is equal folded
     Yaml,
+    /// For tickets, chat and mail: a line, the sentence and the change as a diff
+    Markdown,
     /// RFC 6902: one patch, or an object of patches by kind and name when there are several objects
     Patch,
 }
@@ -93,7 +98,7 @@ fn compare_and_print(args: &Args) -> anyhow::Result<bool> {
     }
     let noise = if args.all { noise::Profile::All } else { noise::Profile::Quiet };
     // A key that nobody knows and that is gone with the process: equal values are equal, and that is all that shows.
-    let door = Door::new(&Settings { noise, ..Settings::default() }, &rand::random())?;
+    let door = Door::new(&Settings { noise, ..args.redaction.settings()? }, &rand::random())?;
     let old = read(&args.old, &door)?;
     let new = read(&args.new, &door)?;
     let single = old.len() <= 1 && new.len() <= 1;
@@ -292,6 +297,10 @@ fn print(pairs: &[Pair], output: Output, single: bool, style: &render::Style) ->
     let mut out = String::new();
     match output {
         Output::Text => pairs.iter().for_each(|pair| out.push_str(&render::terminal(&pair.event, style))),
+        Output::Markdown => {
+            let texts: Vec<String> = pairs.iter().map(|pair| render::markdown(&pair.event)).collect();
+            out = texts.join("\n");
+        }
         Output::Yaml => {
             for pair in pairs {
                 out.push_str(&render::terminal::title(&pair.event, style));

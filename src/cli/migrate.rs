@@ -24,7 +24,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let text =
         std::fs::read_to_string(&args.file).map_err(|error| Usage(anyhow!("{name}: cannot be read: {error}")))?;
     let toml = legacy::migrate(&text)
-        .map_err(|problem| Usage(anyhow!(kubediff::config::Problems { file: name.clone(), list: vec![problem] })))?;
+        .map_err(|list| Usage(anyhow!(kubediff::config::Problems { file: name.clone(), list })))?
+        .toml;
     // What is printed must be right, or it is of no use.
     let sources = Sources { path: None, variables: Vec::new(), lookup: Lookup::Skip };
     sources.build(&name, &toml).map_err(|problems| Usage(anyhow!("as TOML it would be wrong:\n{toml}\n{problems}")))?;

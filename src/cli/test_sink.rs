@@ -9,7 +9,7 @@ use std::{
 use anyhow::bail;
 use kubediff::{
     config::Sources,
-    sink::{self, Built, Failed, Outcome, rollup::Story, sample},
+    sink::{self, Built, Failed, Outcome, Place, rollup::Story, sample},
 };
 
 use super::Usage;
@@ -18,7 +18,8 @@ use super::Usage;
 #[command(after_help = "\
 Examples:
   kubediff test-sink ops --config kubediff.toml
-The sample looks like a changed image of a Deployment shop/web and says that it is a sample.")]
+The sample looks like a changed image of a Deployment shop/web and says that it is a sample. What the other side answers is
+printed: a status with the beginning of its text, or the channel and the number of the message in Slack.")]
 pub(crate) struct Args {
     /// As in [sinks.NAME]
     name: String,
@@ -37,30 +38,33 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
     let event = Arc::new(sample::event_now());
     let sent = async {
         match built {
-            Built::Sink(sink) => sink.send(&[event]).await,
+            Built::Sink(sink) => sink.try_out(&event).await,
             Built::Chat(chat) => {
                 let mut story = Story::default();
                 story.add(&event);
                 match chat.post(&story.card(), None).await {
-                    Ok(_) => Outcome::Delivered,
-                    Err(Failed::Outcome(outcome)) => outcome,
-                    Err(Failed::Gone) => Outcome::retry("the message is gone"),
+                    Ok(Some(Place { channel, ts })) => (Outcome::Delivered, format!("channel {channel}, ts {ts}")),
+                    Ok(None) => (Outcome::Delivered, "ok (an incoming webhook does not say in which channel)".into()),
+                    Err(Failed::Outcome(outcome)) => (outcome, String::new()),
+                    Err(Failed::Gone) => (Outcome::retry("the message is gone"), String::new()),
                 }
             }
         }
     };
     let timeout = settings.retry.timeout;
-    let outcome = tokio::time::timeout(timeout, sent).await;
+    let Ok((outcome, said)) = tokio::time::timeout(timeout, sent).await else {
+        bail!("sink {}: no answer within {} s", args.name, timeout.as_secs_f32());
+    };
     match outcome {
-        Err(_) => bail!("sink {}: no answer within {} s", args.name, timeout.as_secs_f32()),
-        Ok(Outcome::Delivered) => writeln!(io::stderr(), "sink {}: delivered", args.name)?,
-        Ok(Outcome::Retry { after: Some(after), reason }) => {
+        Outcome::Delivered if said.is_empty() => writeln!(io::stderr(), "sink {}: delivered", args.name)?,
+        Outcome::Delivered => writeln!(io::stderr(), "sink {}: delivered; the answer: {said}", args.name)?,
+        Outcome::Retry { after: Some(after), reason } => {
             bail!("sink {}: asks to wait {} s: {reason}", args.name, after.as_secs_f32())
         }
-        Ok(Outcome::Retry { after: None, reason }) => bail!("sink {}: would be tried again: {reason}", args.name),
-        Ok(Outcome::Reject { reason }) => bail!("sink {}: does not take it: {reason}", args.name),
-        Ok(Outcome::Disabled { reason }) => bail!("sink {}: wants nothing more: {reason}", args.name),
-        Ok(Outcome::Closed) => return Err(io::Error::from(io::ErrorKind::BrokenPipe).into()),
+        Outcome::Retry { after: None, reason } => bail!("sink {}: would be tried again: {reason}", args.name),
+        Outcome::Reject { reason } => bail!("sink {}: does not take it: {reason}", args.name),
+        Outcome::Disabled { reason } => bail!("sink {}: wants nothing more: {reason}", args.name),
+        Outcome::Closed => return Err(io::Error::from(io::ErrorKind::BrokenPipe).into()),
     }
     Ok(())
 }

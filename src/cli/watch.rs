@@ -9,14 +9,13 @@ use kubediff::{
         select::{self, Namespaces, Pattern},
         store::{self, Place},
     },
-    ledger::retention::Keep,
-    redact,
+    ledger::{namespaces::Asks, retention::Keep},
     shutdown::Shutdown,
     sink::{self, stdout},
 };
 use tokio::sync::watch;
 
-use super::{Usage, connect};
+use super::{Usage, connect, redaction::Redaction};
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
@@ -41,6 +40,8 @@ pub(crate) struct Args {
     #[arg(long, short, value_name = "FORMAT", default_value = "text", value_parser = ["text", "json"])]
     output: String,
     #[command(flatten)]
+    redaction: Redaction,
+    #[command(flatten)]
     cluster: connect::Options,
 }
 
@@ -49,20 +50,27 @@ pub(crate) async fn run(args: Args, shutdown: Shutdown) -> anyhow::Result<()> {
     let format = if args.output == "json" { stdout::Format::Json } else { stdout::Format::Text };
     let terminal = sink::Settings {
         name: "terminal".into(),
-        target: sink::Target::Stdout(stdout::Settings { format }),
+        target: sink::Target::Stdout(stdout::Settings { format, over_progress: false }),
         retry: sink::Retry::default(),
     };
-    let connected = args.cluster.connect().await?;
+    let redact = args.redaction.settings().map_err(Usage)?;
+    let connected = args.cluster.connect(&redact.patterns).await?;
     let settings = app::Settings {
         cluster: connected.name,
         select,
         informer: informer::Settings::default(),
-        redact: redact::Settings::default(),
+        redact,
+        redaction_key: None,
         place: Place::Temporary,
         keep: Keep::default(),
         probes: None,
+        page: None,
         sinks: vec![terminal],
         route: None,
+        ha: None,
+        asks_namespaces: Asks::Nothing,
+        explain: None,
+        may_fail: Vec::new(),
     };
     let (_never, reload) = watch::channel(app::Reload::default());
     Ok(app::run(settings, Arc::new(connected.api), shutdown, reload).await?)

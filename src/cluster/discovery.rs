@@ -2,9 +2,16 @@
 //!
 //! What is missing because its group did not answer is kept: it is unknown, not gone.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
 
-use tokio::{sync::Notify, time::Instant};
+use tokio::{
+    sync::{Notify, watch},
+    time::Instant,
+};
 use tracing::{debug, warn};
 
 use super::{
@@ -13,8 +20,13 @@ use super::{
 };
 
 /// Makes discovery look again soon: a CRD changed, or a resource turned out not to be served.
+///
+/// One takes it, discovery; others may look on.
 #[derive(Clone, Debug, Default)]
-pub struct Trigger(Arc<Notify>);
+pub struct Trigger {
+    fired: Arc<Notify>,
+    seen: watch::Sender<()>,
+}
 
 impl Trigger {
     pub fn new() -> Self {
@@ -22,12 +34,18 @@ impl Trigger {
     }
 
     pub fn fire(&self) {
-        self.0.notify_one();
+        self.fired.notify_one();
+        self.seen.send_replace(());
+    }
+
+    /// Changes with each [`Trigger::fire`] from now on.
+    pub(crate) fn watch(&self) -> watch::Receiver<()> {
+        self.seen.subscribe()
     }
 
     /// Waits for a [`Trigger::fire`] that nobody has taken yet.
     pub(crate) async fn fired(&self) {
-        self.0.notified().await;
+        self.fired.notified().await;
     }
 }
 
@@ -48,7 +66,7 @@ impl Default for Settings {
         let millis = Duration::from_millis;
         Self {
             debounce: millis(300),
-            again: vec![millis(300), millis(500), millis(900), millis(2000), millis(5000)],
+            again: [300, 500, 900, 1500, 1500, 1500, 1500, 1500].map(millis).into(),
             poll: Duration::from_secs(300),
             retry: Duration::from_secs(30),
         }
@@ -61,6 +79,18 @@ pub struct Served {
     /// By [`Resource::group_resource`].
     pub resources: BTreeMap<String, Arc<Resource>>,
     pub unavailable: Vec<Unavailable>,
+}
+
+impl Served {
+    /// The groups of which not everything is known; `*` is all but those that answered.
+    pub fn silent(&self) -> BTreeSet<String> {
+        self.unavailable.iter().map(|gone| gone.group.clone()).collect()
+    }
+
+    /// Whether what is not served of a group is known not to be.
+    pub fn answered(&self, group: &str) -> bool {
+        !self.unavailable.iter().any(|gone| gone.group == group || gone.group == "*")
+    }
 }
 
 /// What to do about it.

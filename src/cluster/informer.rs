@@ -1,23 +1,61 @@
 //! Shared informers: one per feed, however many ask for it, each with the last version of every object of its feed and
-//! a stream of what changes.
+//! a stream of what changes. What client-go calls a shared informer factory, for every kind of object there is.
 //!
 //! # The contract
 //!
-//! - There is one informer per (resource, scope, selectors) in a [`Factory`]; asking again gives the same one. It makes
-//!   one watch on the server, whoever reads along.
-//! - [`Informer::wait_for_sync`] returns when the store holds everything that the server had when the informer started.
-//! - [`Informer::subscribe`] gives `Added` for every object there is, then each change: per object in order, none
-//!   missing, none twice. A subscriber runs at its own speed; see [`Subscription`] for what is merged when it is slow.
+//! **One informer, one watch.** There is one informer per (resource, scope, selectors) in a [`Factory`]; asking again
+//! gives the same one, and it makes one watch on the server, whoever reads along. It runs from [`Factory::start`] until
+//! [`Informer::stop`], [`Factory::remove`] or [`Factory::shut_down`]; that all handles are dropped does not end it.
+//!
+//! **In sync.** [`Informer::wait_for_sync`] returns when the store holds a whole list of the collection and the watch
+//! that goes on from it is open. How old that list is depends on the start:
+//!
+//! - After a first start it was asked for in this run, so what the store does not hold was not there at the start.
+//! - After a start on the file of an earlier run nothing is listed. The store holds the collection as it was when that
+//!   run ended, and what has happened since follows as changes, one by one and in order.
+//!
+//! Who needs to know that what happened meanwhile is in the store too waits for [`Informer::caught_up`]: it returns when
+//! the store holds everything that the cluster had when it was called, also later on, for example after a write of one's
+//! own. [`super::controller::Controller`] does so before it starts its workers.
+//!
+//! **Changes.** [`Informer::subscribe`] gives `Added` for every object there is, then each change.
+//!
+//! - *Ordered*: the changes of one object, in the order in which they happened. Each step begins where the last one
+//!   ended: `Updated { old, .. }` has the `new` of the step before.
+//! - *Not ordered*: changes of different objects among each other, and those of different informers.
+//! - *May be skipped*: states between two that are told. By a subscriber that is slow ([`Subscription`] says how much);
+//!   by everyone when a connection, a server or this program was away for longer than the server keeps history: then a
+//!   list shows what became of each object, in one step. Objects that came and went meanwhile were never seen.
+//!   A write that changes nothing but the resourceVersion is an `Updated` with equal content, and may be skipped too.
+//! - *Never*: a change told twice; a step back to an older state; the last state left out; a `Deleted` for an object that
+//!   is there, for a list that did not end or a server that does not answer. One exception: a server that was restored
+//!   from a backup has gone back, and so does what is told of it.
 //! - `Deleted { certain: false }` means that a list did not name the object any more; `last` is then the last state
 //!   that was seen. Same name with another uid is a `Deleted` and an `Added`.
-//! - [`Informer::lister`] reads committed state: a delta that was given out is in it.
-//! - What is read is redacted; it is the reader's own, and changing it changes nothing else.
-//! - Changes that a cut connection, a restart or a compaction kept back are found and told as one step from the last
-//!   known state. The periodic audit compares a consistent list with the store and tells what a watch missed; zero is
-//!   what to expect.
+//! - Each subscriber runs at its own speed and delays nobody. Dropping a [`Subscription`] ends it. After the end of an
+//!   informer it gives out what is left, then `None`.
+//!
+//! **Reading.** [`Informer::lister`] reads committed state: a change that was given out is in it, or a later one is.
+//! What is read is redacted; it is the reader's own, and changing it changes nothing else. Readers never hold up the
+//! writer.
+//!
+//! **Trouble.** An informer never gives up and never fails because of the server: it backs off, says why in
+//! [`Informer::status`], and goes on by itself. One that ends though nobody stopped it is a bug or a closed store, and
+//! resolves [`Factory::broken`]. An object that cannot be read is counted and left as it was; the rest goes on.
+//!
+//! **Resync.** There is no replay of the store to its subscribers. What a resync is there to heal is looked for: the
+//! periodic audit compares a consistent list with the store, tells what a watch has missed, and counts it. Zero is what
+//! to expect.
+
+mod audit;
+mod gate;
+mod lister;
+
+#[cfg(test)]
+mod tests;
 
 use std::{
-    collections::{HashMap, HashSet},
+    collections::HashMap,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
@@ -26,15 +64,24 @@ use tokio::{sync::watch, task::JoinSet};
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 
-pub use super::store::{Close, Delta, Index, Selector, Subscription};
+use self::gate::Gated;
+pub use self::{
+    audit::Audits,
+    gate::Gate,
+    lister::{Lister, ReadError},
+};
 use super::{
     Feed,
     discovery::Trigger,
-    reflector::{self, Closed, Phase, Reflector, Status, Update},
+    reflector::{self, Freshness, Reflector, Status},
     source::Source,
-    store::{Audit, AuditList, Audited, FeedId, FeedTarget, Store},
+    store::{FeedId, Store},
 };
-use crate::redact::{Document, Door};
+pub use super::{
+    reflector::Closed,
+    store::{Close, Delta, Index, Selector, Subscription},
+};
+use crate::redact::Door;
 
 #[derive(Clone, Debug)]
 pub struct Settings {
@@ -70,6 +117,7 @@ struct Inner {
     tasks: Mutex<JoinSet<()>>,
     stop: CancellationToken,
     broken: watch::Sender<Option<String>>,
+    gate: Mutex<Option<Arc<dyn Gate>>>,
 }
 
 impl Factory {
@@ -92,14 +140,24 @@ impl Factory {
             tasks: Mutex::default(),
             stop: CancellationToken::new(),
             broken: watch::Sender::new(None),
+            gate: Mutex::default(),
         };
         Self { inner: Arc::new(inner) }
+    }
+
+    /// Who is asked about what informers read that are started from now on.
+    pub fn set_gate(&self, gate: Arc<dyn Gate>) {
+        *lock(&self.inner.gate) = Some(gate);
     }
 
     /// The informer of a feed. It runs from the next [`Factory::start`] on; indexes can be added until then.
     pub fn informer(&self, feed: Feed) -> Informer {
         let mut informers = lock(&self.inner.informers);
         informers.entry(feed.key()).or_insert_with(|| Informer::new(feed, &self.inner)).clone()
+    }
+
+    pub(super) fn source(&self) -> Arc<dyn Source> {
+        self.inner.source.clone()
     }
 
     pub fn informers(&self) -> Vec<Informer> {
@@ -123,11 +181,23 @@ impl Factory {
         Ok(())
     }
 
-    /// Stops an informer and says what becomes of its objects.
+    /// Waits until every informer has [`Informer::caught_up`].
+    pub async fn caught_up(&self) -> Result<(), Closed> {
+        let informers = self.informers();
+        futures::future::try_join_all(informers.iter().map(Informer::caught_up)).await.map(drop)
+    }
+
+    /// Stops an informer and says what becomes of its objects. When it returns the informer is over, and one of the same
+    /// feed that is made after it goes on exactly where this one was.
     pub async fn remove(&self, feed: &Feed, how: Close) -> Result<(), Closed> {
         let Some(informer) = lock(&self.inner.informers).remove(&feed.key()) else { return Ok(()) };
         informer.shared.stop.cancel();
-        match informer.opened_or_stopped().await {
+        if !*lock(&informer.shared.started) {
+            return Ok(());
+        }
+        // What it still puts has to come before the end of its feed, not after it.
+        informer.shared.ended.cancelled().await;
+        match informer.id() {
             Some(id) => self.inner.store.close(id, how).await,
             None => Ok(()),
         }
@@ -163,6 +233,8 @@ struct SharedInformer {
     news: Mutex<bool>,
     started: Mutex<bool>,
     stop: CancellationToken,
+    /// Its task is over, however it ended.
+    ended: CancellationToken,
     open: watch::Sender<Option<Open>>,
     status: watch::Sender<Status>,
     audits: watch::Sender<Audits>,
@@ -172,22 +244,18 @@ struct SharedInformer {
 struct Open {
     id: FeedId,
     synced: watch::Receiver<bool>,
+    freshness: Freshness,
 }
 
-/// What the audits of an informer found.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Audits {
-    pub done: u64,
-    /// Lists that failed, and watches that did not come as far in time.
-    pub undecided: u64,
-    /// Changes that a watch had missed. Zero is what to expect.
-    pub missed: u64,
-}
-
-/// Indexes are part of what the store keeps: they cannot come later.
+/// Why an index was not added.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the informer runs already; add indexes before it is started")]
-pub struct Started;
+pub enum IndexError {
+    /// Indexes are part of what the store keeps: they cannot come later.
+    #[error("the informer runs already; add indexes before it is started")]
+    Started,
+    #[error("the informer has an index \"{0}\" already")]
+    Taken(String),
+}
 
 impl Informer {
     fn new(feed: Feed, factory: &Inner) -> Self {
@@ -199,6 +267,7 @@ impl Informer {
             news: Mutex::default(),
             started: Mutex::default(),
             stop: factory.stop.child_token(),
+            ended: CancellationToken::new(),
             open: watch::Sender::new(None),
             status: watch::Sender::new(Status::default()),
             audits: watch::Sender::new(Audits::default()),
@@ -210,17 +279,28 @@ impl Informer {
         &self.shared.feed
     }
 
+    /// Whether both are handles on the same one.
+    pub(super) fn is(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.shared, &other.shared)
+    }
+
     /// Its feed in the store, once that is open.
     pub fn id(&self) -> Option<FeedId> {
         self.shared.open.borrow().as_ref().map(|open| open.id)
     }
 
-    pub fn add_index(&self, index: Index) -> Result<(), Started> {
+    /// Objects are found under the values of this index, see [`Lister::by_index`]. Whoever shares the informer shares
+    /// its indexes.
+    pub fn add_index(&self, index: Index) -> Result<(), IndexError> {
         let started = lock(&self.shared.started);
         if *started {
-            return Err(Started);
+            return Err(IndexError::Started);
         }
-        lock(&self.shared.indexes).push(index);
+        let mut indexes = lock(&self.shared.indexes);
+        if indexes.iter().any(|other| other.name == index.name) {
+            return Err(IndexError::Taken(index.name));
+        }
+        indexes.push(index);
         Ok(())
     }
 
@@ -229,7 +309,8 @@ impl Informer {
         *lock(&self.shared.news) = true;
     }
 
-    /// Returns when the store holds what the server had when the informer started. Fails when the informer ended.
+    /// Returns when the store holds a whole list of the collection, of this run or one before, and the watch that goes
+    /// on from it is open. Fails when the informer ended before.
     pub async fn wait_for_sync(&self) -> Result<(), Closed> {
         let mut synced = self.opened().await?.synced;
         let mut status = self.shared.status.subscribe();
@@ -238,10 +319,23 @@ impl Informer {
             status.wait_for(|status| status.synced).await.map_err(|_| Closed)?;
             Ok(())
         };
-        tokio::select! {
-            done = all => done,
-            () = self.shared.stop.cancelled() => Err(Closed),
-        }
+        self.unless_stopped(all).await
+    }
+
+    /// Returns when the store holds everything that the server had when this was called, and subscribers have been
+    /// given it: also a write of one's own. Costs a list of one object, and takes some seconds where others write to the
+    /// cluster; where the server sends no bookmarks it costs a whole list. Fails when the informer ended before.
+    pub async fn caught_up(&self) -> Result<(), Closed> {
+        let freshness = self.opened().await?.freshness;
+        self.unless_stopped(freshness.caught_up()).await?;
+        // What the reflector has put so far is committed with this, and told.
+        self.shared.store.write(Box::new(|_| Ok(()))).await
+    }
+
+    /// Returns when the store holds a whole list of the collection, however old, whether or not the server answers.
+    pub(super) async fn listed(&self) -> Result<(), Closed> {
+        let mut synced = self.opened().await?.synced;
+        self.unless_stopped(async { synced.wait_for(|synced| *synced).await.map(drop).map_err(|_| Closed) }).await
     }
 
     pub fn has_synced(&self) -> bool {
@@ -259,7 +353,8 @@ impl Informer {
     pub async fn lister(&self) -> Result<Lister, Closed> {
         let open = self.opened().await?;
         let reader = self.shared.store.reader().map_err(|_| Closed)?;
-        Ok(Lister { feed: open.id, reader })
+        let indexes = lock(&self.shared.indexes).iter().map(|index| index.name.clone()).collect();
+        Ok(Lister { feed: open.id, reader, indexes })
     }
 
     /// How its reflector is doing.
@@ -278,19 +373,17 @@ impl Informer {
 
     async fn opened(&self) -> Result<Open, Closed> {
         let mut open = self.shared.open.subscribe();
-        tokio::select! {
-            found = open.wait_for(Option::is_some) => found.ok().and_then(|open| open.clone()).ok_or(Closed),
-            () = self.shared.stop.cancelled() => Err(Closed),
-        }
+        let found = async { open.wait_for(Option::is_some).await.ok().and_then(|open| open.clone()).ok_or(Closed) };
+        self.unless_stopped(found).await
     }
 
-    /// The feed's id when it is open; `None` when it was stopped before it ever was.
-    async fn opened_or_stopped(&self) -> Option<FeedId> {
-        if !*lock(&self.shared.started) {
-            return None;
+    /// What is so already is so after the end as well.
+    async fn unless_stopped<T>(&self, done: impl Future<Output = Result<T, Closed>>) -> Result<T, Closed> {
+        tokio::select! {
+            biased;
+            done = done => done,
+            () = self.shared.stop.cancelled() => Err(Closed),
         }
-        let mut open = self.shared.open.subscribe();
-        open.wait_for(Option::is_some).await.ok().and_then(|open| open.as_ref().map(|open| open.id))
     }
 
     fn start(&self, factory: &Arc<Inner>, tasks: &mut JoinSet<()>) {
@@ -299,8 +392,10 @@ impl Informer {
         }
         let (informer, factory) = (self.clone(), factory.clone());
         let span = tracing::info_span!("informer", feed = %self.shared.feed);
+        let ended = self.shared.ended.clone().drop_guard();
         tasks.spawn(
             async move {
+                let _ended = ended;
                 let mut unexpected = Unexpected { broken: &factory.broken, feed: &informer.shared.feed, armed: true };
                 let result = informer.run(&factory).await;
                 unexpected.armed = result.is_err() && !informer.shared.stop.is_cancelled();
@@ -311,11 +406,10 @@ impl Informer {
 
     async fn run(&self, factory: &Inner) -> Result<(), Closed> {
         let shared = &self.shared;
-        let indexes = std::mem::take(&mut *lock(&shared.indexes));
+        let indexes = lock(&shared.indexes).clone();
         let news = *lock(&shared.news);
         let target = factory.store.feed(shared.feed.clone(), indexes, news).await?;
-        let id = target.id();
-        shared.open.send_replace(Some(Open { id, synced: target.synced() }));
+        let (id, synced) = (target.id(), target.synced());
         let reader = reflector::Reader {
             source: factory.source.clone(),
             feed: Arc::new(shared.feed.clone()),
@@ -323,7 +417,9 @@ impl Informer {
             shared: factory.shared.clone(),
             settings: factory.reflector.clone(),
         };
-        let reflector: Reflector<FeedTarget> = Reflector::new(reader.clone(), target);
+        let gated = Gated { target, feed: reader.feed.clone(), gate: lock(&factory.gate).clone() };
+        let reflector: Reflector<Gated> = Reflector::new(reader.clone(), gated);
+        shared.open.send_replace(Some(Open { id, synced, freshness: reflector.freshness() }));
         let mut seen = reflector.status();
         let relay = async {
             while seen.changed().await.is_ok() {
@@ -336,87 +432,6 @@ impl Informer {
             ended = self.audit_regularly(factory, &reader, id) => ended,
             () = relay => Ok(()),
         }
-    }
-
-    async fn audit_regularly(&self, factory: &Inner, reader: &reflector::Reader, id: FeedId) -> Result<(), Closed> {
-        let Some(interval) = factory.settings.audit else { return std::future::pending().await };
-        loop {
-            tokio::time::sleep(interval.mul_f64(rand::random_range(0.8..1.2))).await;
-            if self.shared.status.borrow().phase == Phase::Live {
-                self.audit(reader, id).await?;
-            }
-        }
-    }
-
-    /// Lists, waits for the watch to come as far, compares. What the store lacks must be in two lists to be missed:
-    /// it could be deleted in between.
-    async fn audit(&self, reader: &reflector::Reader, id: FeedId) -> Result<(), Closed> {
-        let mut absent_before = HashSet::new();
-        for _ in 0..2 {
-            let Some(found) = self.compare(reader, id, std::mem::take(&mut absent_before)).await? else {
-                self.shared.audits.send_modify(|audits| audits.undecided += 1);
-                return Ok(());
-            };
-            if found.missed > 0 {
-                tracing::error!(
-                    missed = found.missed,
-                    "the audit found changes that the watch had missed; they are reported now"
-                );
-            }
-            self.shared.audits.send_modify(|audits| audits.missed += found.missed);
-            if found.absent.is_empty() {
-                break;
-            }
-            absent_before.extend(found.absent);
-        }
-        self.shared.audits.send_modify(|audits| audits.done += 1);
-        Ok(())
-    }
-
-    async fn compare(
-        &self,
-        reader: &reflector::Reader,
-        id: FeedId,
-        absent_before: HashSet<String>,
-    ) -> Result<Option<Audited>, Closed> {
-        /// Bookmarks come every minute.
-        const CATCH_UP: Duration = Duration::from_secs(150);
-        let stored = Mutex::new(self.shared.store.reader().map_err(|_| Closed)?);
-        let mut listed = AuditList::default();
-        let version = reader
-            .list(|chunk| {
-                let Some(chunk) = chunk else {
-                    listed = AuditList::default();
-                    return;
-                };
-                for document in chunk.documents {
-                    let meta = document.meta();
-                    let version = lock(&stored).version(id, &meta.namespace, &meta.name).ok().flatten();
-                    listed.note(document, version.as_ref());
-                }
-                for unreadable in chunk.unreadable {
-                    if let Update::Unreadable { namespace, name, .. } = unreadable {
-                        listed.note_name(&namespace, &name);
-                    }
-                }
-            })
-            .await;
-        let version = match version {
-            Ok(version) => version,
-            Err(error) => {
-                tracing::warn!(%error, "the audit's list failed; the next one is due as usual");
-                return Ok(None);
-            }
-        };
-        let audit = Arc::new(Audit { version, listed, absent_before });
-        let deadline = tokio::time::Instant::now() + CATCH_UP;
-        while tokio::time::Instant::now() < deadline {
-            if let Some(found) = self.shared.store.audit(id, audit.clone()).await? {
-                return Ok(Some(found));
-            }
-            tokio::time::sleep(Duration::from_secs(1)).await;
-        }
-        Ok(None)
     }
 }
 
@@ -432,37 +447,6 @@ impl Drop for Unexpected<'_> {
         if self.armed {
             self.broken.send_replace(Some(format!("the informer of {} ended unexpectedly", self.feed)));
         }
-    }
-}
-
-/// Reads the stored objects of one informer. Each read sees what is committed at that moment.
-#[derive(Debug)]
-pub struct Lister {
-    feed: FeedId,
-    reader: super::store::Reader,
-}
-
-impl Lister {
-    /// `namespace` is `""` for cluster-scoped objects.
-    pub fn get(&mut self, namespace: &str, name: &str) -> Result<Option<Document>, rusqlite::Error> {
-        self.reader.get(self.feed, namespace, name)
-    }
-
-    pub fn list(&mut self, selector: &Selector) -> Result<Vec<Document>, rusqlite::Error> {
-        self.reader.list(self.feed, selector)
-    }
-
-    /// All objects of one moment, a few in memory at a time.
-    pub fn for_each(&mut self, each: impl FnMut(Document)) -> Result<(), rusqlite::Error> {
-        self.reader.for_each(self.feed, each)
-    }
-
-    pub fn by_index(&mut self, index: &str, value: &str) -> Result<Vec<Document>, rusqlite::Error> {
-        self.reader.by_index(self.feed, index, value)
-    }
-
-    pub fn count(&self) -> Result<u64, rusqlite::Error> {
-        self.reader.count(self.feed)
     }
 }
 

@@ -1,12 +1,17 @@
 //! The work queue of the controller pattern: keyed, de-duplicating, with a backoff per key.
 //!
 //! - A key that is added while it waits is worked on once. One that is added while it is being worked on is worked on
-//!   again afterwards, never by two workers at once.
-//! - [`Queue::retry`] adds a key again after a pause that doubles with each retry until [`Queue::forget`].
-//! - [`Queue::shut_down`] gives out what waits already, then `None`; keys that wait for their retry are let go.
+//!   again afterwards, never by two workers at once. Keys are given out in the order in which they were added.
+//! - [`Queue::add_after`] adds a key when its time has come, in the order of those times; asked for twice, the earlier
+//!   time counts, once.
+//! - [`Queue::retry`] adds a key again after a pause that doubles with each retry until [`Queue::forget`]. Each key has
+//!   its own count.
+//! - [`Queue::shut_down`] gives out what waits already, then `None`; a key that was added during its work counts as
+//!   waiting, one that waits for its time is let go. [`Queue::drain`] waits until all of that is worked on.
+//! - A [`Work`] that is dropped, by a worker that failed or panicked too, gives its key free.
 
 use std::{
-    collections::{HashMap, HashSet, VecDeque},
+    collections::{BTreeMap, HashMap, HashSet, VecDeque},
     hash::Hash,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
@@ -14,9 +19,26 @@ use std::{
 
 use tokio::{sync::Notify, time::Instant};
 
-/// The pauses of a key's first and longest retry: client-go's numbers.
-const FIRST_RETRY: Duration = Duration::from_millis(5);
-const LONGEST_RETRY: Duration = Duration::from_secs(1000);
+/// The pauses of a key's retries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Backoff {
+    pub first: Duration,
+    pub longest: Duration,
+}
+
+impl Default for Backoff {
+    /// client-go's numbers.
+    fn default() -> Self {
+        Self { first: Duration::from_millis(5), longest: Duration::from_secs(1000) }
+    }
+}
+
+impl Backoff {
+    /// Before the retry with this number, from 1.
+    fn pause(self, retry: u32) -> Duration {
+        self.first.saturating_mul(1_u32.checked_shl(retry.saturating_sub(1)).unwrap_or(u32::MAX)).min(self.longest)
+    }
+}
 
 /// A handle on the queue; clones share it.
 #[derive(Debug)]
@@ -34,6 +56,9 @@ impl<K> Clone for Queue<K> {
 struct Shared<K> {
     inner: Mutex<Inner<K>>,
     changed: Notify,
+    /// Nothing waits and nobody works.
+    idle: Notify,
+    backoff: Backoff,
 }
 
 #[derive(Debug)]
@@ -43,7 +68,11 @@ struct Inner<K> {
     dirty: HashSet<K>,
     working: HashSet<K>,
     failures: HashMap<K, u32>,
-    later: Vec<(Instant, K)>,
+    /// Keys that wait for their time, in its order; those of one moment in the order in which they were added.
+    later: BTreeMap<(Instant, u64), K>,
+    /// Where each of them stands.
+    times: HashMap<K, (Instant, u64)>,
+    next: u64,
     shutting_down: bool,
 }
 
@@ -62,15 +91,22 @@ impl<K: Clone + Eq + Hash> Default for Queue<K> {
 
 impl<K: Clone + Eq + Hash> Queue<K> {
     pub fn new() -> Self {
+        Self::with_backoff(Backoff::default())
+    }
+
+    pub fn with_backoff(backoff: Backoff) -> Self {
         let inner = Inner {
             order: VecDeque::new(),
             dirty: HashSet::new(),
             working: HashSet::new(),
             failures: HashMap::new(),
-            later: Vec::new(),
+            later: BTreeMap::new(),
+            times: HashMap::new(),
+            next: 0,
             shutting_down: false,
         };
-        Self { shared: Arc::new(Shared { inner: Mutex::new(inner), changed: Notify::new() }) }
+        let (changed, idle) = (Notify::new(), Notify::new());
+        Self { shared: Arc::new(Shared { inner: Mutex::new(inner), changed, idle, backoff }) }
     }
 
     pub fn add(&self, key: K) {
@@ -78,25 +114,22 @@ impl<K: Clone + Eq + Hash> Queue<K> {
         self.shared.changed.notify_one();
     }
 
-    /// Adds a key after a pause.
+    /// Adds a key after a pause, without one at once.
     pub fn add_after(&self, key: K, pause: Duration) {
-        let mut inner = self.lock();
-        if !inner.shutting_down {
-            inner.later.push((Instant::now() + pause, key));
-        }
-        drop(inner);
+        self.lock().add_at(key, Instant::now(), pause);
         self.shared.changed.notify_one();
     }
 
-    /// Adds a key again because its work failed: after 5 ms, 10 ms, 20 ms and so on, up to 1000 s.
+    /// Adds a key again because its work failed: after 5 ms, 10 ms, 20 ms and so on, up to 1000 s, or as its
+    /// [`Backoff`] says.
     pub fn retry(&self, key: K) {
-        let pause = {
-            let mut inner = self.lock();
-            let failures = inner.failures.entry(key.clone()).or_default();
-            *failures += 1;
-            FIRST_RETRY.saturating_mul(1 << (*failures - 1).min(20)).min(LONGEST_RETRY)
-        };
-        self.add_after(key, pause);
+        let mut inner = self.lock();
+        let failures = inner.failures.entry(key.clone()).or_default();
+        *failures = failures.saturating_add(1);
+        let pause = self.shared.backoff.pause(*failures);
+        inner.add_at(key, Instant::now(), pause);
+        drop(inner);
+        self.shared.changed.notify_one();
     }
 
     /// The work of a key went well: its next retry is its first again.
@@ -134,18 +167,36 @@ impl<K: Clone + Eq + Hash> Queue<K> {
         }
     }
 
-    /// Takes nothing new; workers get what waits, then `None`.
+    /// Takes nothing new; workers get what waits, then `None`. Does not wait for them.
     pub fn shut_down(&self) {
         let mut inner = self.lock();
         inner.shutting_down = true;
         inner.later.clear();
+        inner.times.clear();
         drop(inner);
         self.shared.changed.notify_waiters();
         self.shared.changed.notify_one();
     }
 
+    /// [`Queue::shut_down`], and waits until what waited is worked on and nobody works any more.
+    pub async fn drain(&self) {
+        self.shut_down();
+        loop {
+            let idle = self.shared.idle.notified();
+            tokio::pin!(idle);
+            idle.as_mut().enable();
+            if self.lock().is_idle() {
+                return;
+            }
+            idle.await;
+        }
+    }
+
+    /// Keys that wait for a worker; those that wait for their time or are being worked on are not counted.
     pub fn len(&self) -> usize {
-        self.lock().order.len()
+        let mut inner = self.lock();
+        inner.take_due();
+        inner.order.len()
     }
 
     pub fn is_empty(&self) -> bool {
@@ -167,13 +218,41 @@ impl<K: Clone + Eq + Hash> Inner<K> {
         }
     }
 
-    /// Moves keys whose pause is over into the queue; says when the next one's is.
+    fn add_at(&mut self, key: K, now: Instant, pause: Duration) {
+        if self.shutting_down {
+            return;
+        }
+        if pause.is_zero() {
+            return self.add(key);
+        }
+        // Longer than any clock goes: never.
+        let Some(at) = now.checked_add(pause) else { return };
+        match self.times.get(&key) {
+            Some((earlier, _)) if *earlier <= at => return,
+            Some(later) => drop(self.later.remove(later)),
+            None => {}
+        }
+        self.times.insert(key.clone(), (at, self.next));
+        self.later.insert((at, self.next), key);
+        self.next += 1;
+    }
+
+    /// Moves keys whose time has come into the queue; says when the next one's comes.
     fn take_due(&mut self) -> Option<Instant> {
         let now = Instant::now();
-        let (due, later): (Vec<_>, Vec<_>) = self.later.drain(..).partition(|(at, _)| *at <= now);
-        self.later = later;
-        due.into_iter().for_each(|(_, key)| self.add(key));
-        self.later.iter().map(|(at, _)| *at).min()
+        while let Some(first) = self.later.first_entry() {
+            if first.key().0 > now {
+                return Some(first.key().0);
+            }
+            let key = first.remove();
+            self.times.remove(&key);
+            self.add(key);
+        }
+        None
+    }
+
+    fn is_idle(&self) -> bool {
+        self.order.is_empty() && self.working.is_empty()
     }
 
     fn take(&mut self) -> Option<K> {
@@ -197,108 +276,14 @@ impl<K: Clone + Eq + Hash> Drop for Work<K> {
         if inner.dirty.contains(&self.key) {
             inner.order.push_back(self.key.clone());
         }
+        let idle = inner.is_idle();
         drop(inner);
         self.queue.shared.changed.notify_one();
+        if idle {
+            self.queue.shared.idle.notify_waiters();
+        }
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn millis(n: u64) -> Duration {
-        Duration::from_millis(n)
-    }
-
-    #[tokio::test]
-    async fn a_key_added_twice_is_worked_on_once() {
-        let queue = Queue::new();
-        queue.add("a");
-        queue.add("b");
-        queue.add("a");
-        assert_eq!(*queue.next().await.unwrap().key(), "a");
-        assert_eq!(*queue.next().await.unwrap().key(), "b");
-        assert!(queue.is_empty());
-    }
-
-    #[tokio::test]
-    async fn a_key_added_during_its_work_is_worked_on_again_but_not_at_once() {
-        let queue = Queue::new();
-        queue.add("a");
-        let work = queue.next().await.unwrap();
-        queue.add("a");
-        assert!(queue.is_empty(), "no second worker may take it now");
-        drop(work);
-        assert_eq!(*queue.next().await.unwrap().key(), "a");
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn retries_wait_twice_as_long_each_time_until_forgotten() {
-        let queue = Queue::new();
-        let mut waited = Vec::new();
-        for _ in 0..4 {
-            let began = Instant::now();
-            queue.retry("a");
-            drop(queue.next().await.unwrap());
-            waited.push(began.elapsed());
-        }
-        assert_eq!(waited, [millis(5), millis(10), millis(20), millis(40)]);
-        queue.forget(&"a");
-        let began = Instant::now();
-        queue.retry("a");
-        drop(queue.next().await.unwrap());
-        assert_eq!(began.elapsed(), millis(5));
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn the_longest_retry_is_a_thousand_seconds() {
-        let queue = Queue::new();
-        for _ in 0..40 {
-            queue.retry("a");
-            drop(queue.next().await.unwrap());
-        }
-        let began = Instant::now();
-        queue.retry("a");
-        drop(queue.next().await.unwrap());
-        assert_eq!(began.elapsed(), LONGEST_RETRY);
-    }
-
-    #[tokio::test]
-    async fn a_shutdown_gives_out_what_waits_and_then_nothing() {
-        let queue = Queue::new();
-        queue.add(1);
-        queue.add(2);
-        queue.retry(3);
-        queue.shut_down();
-        queue.add(4);
-        let mut got = Vec::new();
-        while let Some(work) = queue.next().await {
-            got.push(*work.key());
-        }
-        assert_eq!(got, [1, 2]);
-    }
-
-    #[tokio::test]
-    async fn many_workers_share_the_keys_and_all_end() {
-        let queue = Queue::new();
-        let mut workers = tokio::task::JoinSet::new();
-        for _ in 0..4 {
-            let queue = queue.clone();
-            workers.spawn(async move {
-                let mut done = 0;
-                while let Some(work) = queue.next().await {
-                    queue.forget(work.key());
-                    tokio::task::yield_now().await;
-                    done += 1;
-                }
-                done
-            });
-        }
-        for key in 0..100 {
-            queue.add(key);
-        }
-        queue.shut_down();
-        let done: Vec<i32> = workers.join_all().await;
-        assert_eq!(done.iter().sum::<i32>(), 100);
-    }
-}
+mod tests;

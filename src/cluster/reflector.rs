@@ -8,7 +8,10 @@
 //! - 429 waits and goes on where it was. So does every other failure that says nothing about the version.
 //! - A watch that says nothing past its time is dead. One that said nothing at all in its whole life is not trusted:
 //!   a server restored from a backup keeps a watch from a version of its future open in silence.
+//! - A server that fails at the same version again and again, in the stream itself, will do so for ever: it cannot tell
+//!   of an object that it cannot read. A list does without that change.
 
+mod freshness;
 mod reader;
 mod status;
 mod watching;
@@ -25,8 +28,9 @@ use tracing::{debug, info, warn};
 
 use self::watching::{Fault, Then, Watching};
 pub use self::{
+    freshness::Freshness,
     reader::{Chunk, Reader, Settings, Shared, Walk},
-    status::{Ended, Lists, Phase, Problem, Relist, Status, Watches},
+    status::{Ended, Lists, NOT_PERMITTED, Phase, Problem, Relist, Status, Watches},
 };
 use super::{
     Version,
@@ -112,27 +116,52 @@ pub struct Reflector<T> {
     last_list: Option<Instant>,
     /// Failures in a row of streaming lists.
     stream_failures: u32,
+    /// Watches in a row that the server broke off with an error of its own, at the same cursor.
+    stuck: u32,
+    /// How often it was asked whether all is read.
+    asked: watch::Receiver<u64>,
+    /// Which of those questions the present list answers.
+    listed_for: u64,
+    /// Up to which version all has to be read to answer which of them.
+    goal: Option<(Version, u64)>,
+    freshness: Freshness,
 }
 
 /// A list that is needed again so soon after one is waited for: a server may know no version for long.
 const RELIST_PAUSE: Duration = Duration::from_secs(10);
+/// How often a watch may break at the same cursor before a list is tried.
+const STUCK: u32 = 3;
+/// How long after a streaming list that stalled the group's lists are paged.
+const STREAMS_AGAIN: Duration = Duration::from_secs(600);
 
 impl<T: Target> Reflector<T> {
     pub fn new(reader: Reader, target: T) -> Self {
+        let status = watch::Sender::new(Status::default());
+        let (freshness, asked) = Freshness::new(status.subscribe());
         Self {
             reader,
             target,
-            status: watch::Sender::new(Status::default()),
+            status,
             backoff: DefaultBackoff::default(),
             at: Version::default(),
             last_list: None,
             stream_failures: 0,
+            stuck: 0,
+            asked,
+            listed_for: 0,
+            goal: None,
+            freshness,
         }
     }
 
     /// How the feed is doing, from now on. The last status stays readable after the reflector ended.
     pub fn status(&self) -> watch::Receiver<Status> {
         self.status.subscribe()
+    }
+
+    /// For those who need to know that all is read.
+    pub fn freshness(&self) -> Freshness {
+        self.freshness.clone()
     }
 
     /// Runs until it is told to stop, or the target is gone. Gives the target back when it was told to stop.
@@ -158,6 +187,7 @@ impl<T: Target> Reflector<T> {
             }),
             State::List(reason) => {
                 self.enter(Phase::Listing);
+                self.listed_for = *self.asked.borrow_and_update();
                 let permit = self.reader.shared.list_permit().await;
                 if !self.reader.may_stream() {
                     return Ok(State::Pages { walk: self.reader.walk(), reason, permit: Some(permit) });
@@ -180,14 +210,16 @@ impl<T: Target> Reflector<T> {
                     let error = Error::Malformed("the streaming list ended without its end mark".into());
                     Ok(self.stream_failed(reason, error.into()))
                 }
+                Then::Anew => Ok(State::List(reason)),
                 Then::Failed(fault) => Ok(self.stream_failed(reason, fault)),
             },
             State::Pages { walk, reason, permit } => self.page(walk, reason, permit).await,
+            State::Watch if self.has_question() => Ok(State::Verify),
             State::Watch => {
                 self.enter(Phase::Connecting);
                 match self.open(false).await {
                     Ok(watching) => {
-                        self.status.send_modify(Status::live);
+                        self.live(|_| {});
                         Ok(State::Watching(watching))
                     }
                     Err(error) => Ok(self.watch_failed(error.into(), false)),
@@ -199,9 +231,15 @@ impl<T: Target> Reflector<T> {
                     let error = Error::Connection("the watch ended at once, without an event".into());
                     Ok(self.watch_failed(error.into(), false))
                 }
+                Then::Anew => Ok(State::Watch),
                 Then::Ended => {
                     self.status.send_modify(|status| status.watches.ended(Ended::Timeout));
-                    Ok(if watching.mute(&self.reader.settings) { State::Verify } else { State::Watch })
+                    Ok(match watching.mute(&self.reader.settings) {
+                        // It was kept short for its bookmark, and there was none.
+                        _ if self.goal.is_some() => self.list_again(Relist::Asked),
+                        true => State::Verify,
+                        false => State::Watch,
+                    })
                 }
                 Then::Failed(fault) => Ok(self.watch_failed(fault, watching.mute(&self.reader.settings))),
             },
@@ -215,8 +253,9 @@ impl<T: Target> Reflector<T> {
 
     /// Opens a watch at the cursor, or a streaming list of the newest state.
     async fn open(&mut self, initial_events: bool) -> Result<Watching, Error> {
-        let timeout = self.reader.settings.random_watch_timeout();
         let version = if initial_events { Version::default() } else { self.at.clone() };
+        let brief = !initial_events && self.goal.is_some();
+        let timeout = if brief { freshness::BRIEF } else { self.reader.settings.random_watch_timeout() };
         let watch = source::Watch { version, timeout, initial_events };
         let opened = Instant::now();
         let opening = self.reader.source.watch(&self.reader.feed, &watch);
@@ -227,7 +266,12 @@ impl<T: Target> Reflector<T> {
     }
 
     async fn read(&mut self, watching: &mut Watching, listing: bool) -> Result<Then, Closed> {
-        let batch = watching.read(&self.reader, &self.status, &self.at, listing).await;
+        let batch = tokio::select! {
+            biased;
+            // First, since a stream may always have more. What it has not read yet comes again from the cursor.
+            Ok(()) = self.asked.changed(), if self.goal.is_none() && !listing => return Ok(Then::Anew),
+            batch = watching.read(&self.reader, &self.status, &self.at, listing) => batch,
+        };
         if !batch.updates.is_empty() {
             self.target.put_all(batch.updates).await?;
             // A stream that always has more ready, into a target that never waits, would keep its thread for itself.
@@ -235,6 +279,11 @@ impl<T: Target> Reflector<T> {
         }
         if let Some(at) = batch.at {
             self.at = at;
+            self.stuck = 0;
+        }
+        if let Some((_, number)) = self.goal.take_if(|(goal, _)| self.at.cmp_within(goal).is_some_and(Ordering::is_ge))
+        {
+            self.answer(number);
         }
         Ok(batch.then)
     }
@@ -274,26 +323,52 @@ impl<T: Target> Reflector<T> {
         Ok(State::Watch)
     }
 
-    /// One item of the server's newest state shows whether the server went back in time.
+    /// One item of the server's newest state shows whether the server went back in time, and how far "all" goes for
+    /// those who ask.
     async fn verify(&mut self) -> State {
+        let asked = *self.asked.borrow_and_update();
         let newest = source::List { limit: 1, ..source::List::default() };
         match self.reader.source.list(&self.reader.feed, &newest).await {
             Ok(page) if page.version.cmp_within(&self.at) == Some(Ordering::Less) => {
                 let error = Error::TooNew(format!("it is at {}, before {}", page.version, self.at));
                 self.watch_failed(error.into(), false)
             }
-            Ok(_) => State::Watch,
+            Ok(page) => {
+                match page.version.cmp_within(&self.at) {
+                    _ if asked <= self.status.borrow().answered => {}
+                    Some(Ordering::Greater) => self.goal = Some((page.version, asked)),
+                    Some(_) => self.answer(asked),
+                    // Versions without an order: only a list can tell.
+                    None => return self.list_again(Relist::Asked),
+                }
+                State::Watch
+            }
             Err(error) => self.watch_failed(error.into(), false),
         }
     }
 
+    /// Somebody asks whether all is read, and nobody has looked how far that goes.
+    fn has_question(&self) -> bool {
+        let seen = self.goal.as_ref().map_or(self.status.borrow().answered, |(_, number)| *number);
+        *self.asked.borrow() > seen
+    }
+
+    /// Everything that the server had when this was asked is put.
+    fn answer(&self, number: u64) {
+        self.status.send_if_modified(|status| {
+            let new = status.answered < number;
+            status.answered = status.answered.max(number);
+            new
+        });
+    }
+
     fn list_ended(&mut self) {
         self.last_list = Some(Instant::now());
+        self.stuck = 0;
+        self.goal = None;
+        self.answer(self.listed_for);
         self.stream_failures = 0;
-        self.status.send_modify(|status| {
-            status.lists.ok += 1;
-            status.live();
-        });
+        self.live(|status| status.lists.ok += 1);
         debug!(feed = %self.reader.feed, version = %self.at, "listed");
     }
 
@@ -310,6 +385,10 @@ impl<T: Target> Reflector<T> {
             Fault::Source(Error::TooNew(_)) => (Ended::TooNew, Some(Relist::WentBack)),
             Fault::Source(Error::Invalid(_)) => (Ended::Failed, Some(Relist::Refused)),
             Fault::Source(Error::Busy { .. }) => (Ended::Busy, None),
+            Fault::Broken(_) => {
+                self.stuck += 1;
+                (Ended::Failed, (self.stuck >= STUCK).then_some(Relist::Stuck))
+            }
             Fault::Source(_) | Fault::TooLarge => (Ended::Failed, None),
             Fault::Silent => (Ended::Silent, None),
         };
@@ -319,7 +398,7 @@ impl<T: Target> Reflector<T> {
         };
         let then = self.list_again(reason);
         let again = self.last_list.is_some_and(|at| at.elapsed() < RELIST_PAUSE);
-        if again || reason == Relist::Refused {
+        if again || matches!(reason, Relist::Refused | Relist::Stuck) {
             return self.back_off(fault, then);
         }
         if let Fault::Source(error) = fault {
@@ -333,7 +412,9 @@ impl<T: Target> Reflector<T> {
         self.stream_failures += 1;
         let refused = matches!(fault, Fault::Source(Error::Invalid(_)) | Fault::Silent);
         if refused {
-            self.reader.shared.refuse_streams(&self.reader.feed.resource.group);
+            // A server that only stalled is asked again some time.
+            let until = matches!(fault, Fault::Silent).then(|| Instant::now() + STREAMS_AGAIN);
+            self.reader.shared.refuse_streams(&self.reader.feed.resource.group, until);
             info!(feed = %self.reader.feed, "no streaming lists here, reading pages instead");
         } else {
             self.status.send_modify(|status| status.lists.failed += 1);
@@ -354,7 +435,7 @@ impl<T: Target> Reflector<T> {
 
     fn back_off(&mut self, fault: Fault, then: State) -> State {
         let error = match fault {
-            Fault::Source(error) => error,
+            Fault::Source(error) | Fault::Broken(error) => error,
             Fault::Silent => Error::Connection("nothing was heard past its time".into()),
             Fault::TooLarge => Error::Malformed("an object is larger than an event may be".into()),
         };
@@ -365,9 +446,32 @@ impl<T: Target> Reflector<T> {
         if matches!(error, Error::NotFound(_)) {
             self.reader.shared.not_served();
         }
-        warn!(feed = %self.reader.feed, %error, after_ms = after.as_millis() as u64, "waiting before the next try");
+        let after_ms = after.as_millis() as u64;
+        match &error {
+            // Once: it stays so until someone grants it, and is asked for again all the while.
+            Error::Forbidden(why) if !self.status.borrow().denied => {
+                warn!(
+                    feed = %self.reader.feed, why,
+                    "not permitted: it is left out, and taken up when it is permitted; `kubediff rbac` prints the role"
+                );
+            }
+            Error::Forbidden(_) => debug!(feed = %self.reader.feed, after_ms, "still not permitted"),
+            // Most likely its CRD is gone, which is no trouble: discovery looks, and says so.
+            Error::NotFound(_) => info!(feed = %self.reader.feed, after_ms, "not served at the moment"),
+            error => warn!(feed = %self.reader.feed, %error, after_ms, "waiting before the next try"),
+        }
         self.status.send_modify(|status| status.waiting(error));
         State::Wait { after, then: Box::new(then) }
+    }
+
+    fn live(&mut self, and: impl FnOnce(&mut Status)) {
+        if self.status.borrow().denied {
+            info!(feed = %self.reader.feed, "permitted now");
+        }
+        self.status.send_modify(|status| {
+            and(status);
+            status.live();
+        });
     }
 
     fn enter(&mut self, phase: Phase) {

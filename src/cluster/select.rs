@@ -189,6 +189,15 @@ pub fn unmatched<'a>(settings: &'a Settings, resources: &[Arc<Resource>]) -> Vec
     patterns.map(|pattern| (pattern, pattern.nearest(resources))).collect()
 }
 
+/// The same, each as a sentence for the user.
+pub fn unmatched_in_words(settings: &Settings, resources: &[Arc<Resource>]) -> Vec<String> {
+    let words = |(pattern, nearest): (&Pattern, Option<String>)| {
+        let hint = nearest.map_or_else(|| ".".to_owned(), |nearest| format!("; did you mean {nearest}?"));
+        format!("\"{pattern}\" fits nothing that is served{hint}")
+    };
+    unmatched(settings, resources).into_iter().map(words).collect()
+}
+
 impl Settings {
     /// The verdict on a resource by itself, without regard to namespaces and twins.
     pub fn verdict(&self, resource: &Resource) -> Verdict {
@@ -200,7 +209,7 @@ impl Settings {
         if self.secrets == Secrets::Off && is_secrets(resource) {
             return Verdict::Skipped(Reason::SecretsOff);
         }
-        if let Some(pattern) = self.include.iter().find(|pattern| pattern.names() && pattern.fits(resource)) {
+        if let Some(pattern) = self.include.iter().find(|pattern| pattern.names(resource)) {
             return Verdict::Read(pattern.to_string());
         }
         let Some(pattern) = fitting(&self.include) else { return Verdict::Skipped(Reason::NotIncluded) };
@@ -269,7 +278,12 @@ impl Namespaces {
 
     /// Whether which feeds there are depends on which namespaces exist.
     pub fn needs_live(&self) -> bool {
-        !self.is_all() && self.include.iter().any(|name| is_pattern(name))
+        !self.is_all() && !self.patterns().is_empty()
+    }
+
+    /// Those of the included that stand for more than one name.
+    pub fn patterns(&self) -> Vec<&str> {
+        self.include.iter().map(String::as_str).filter(|name| is_pattern(name)).collect()
     }
 
     /// Whether objects in this namespace are read.

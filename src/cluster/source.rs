@@ -7,10 +7,11 @@ pub mod api;
 pub mod recording;
 pub mod script;
 
-use std::time::Duration;
+use std::{collections::HashMap, time::Duration};
 
 use bytes::Bytes;
 use futures::{future::BoxFuture, stream::BoxStream};
+use serde::Deserialize;
 
 use super::{Feed, Resource, Version};
 
@@ -24,6 +25,12 @@ pub trait Source: Send + Sync + 'static {
 
     /// The changes after a version. The stream ends when the server ends it; its errors are the connection's.
     fn watch<'a>(&'a self, feed: &'a Feed, watch: &'a Watch) -> BoxFuture<'a, Result<Frames, Error>>;
+
+    /// Where the OpenAPI v3 document of each group and version (`apps/v1`, `v1`) is, with a hash of it: a document whose
+    /// place is the same is the same.
+    fn openapi_index(&self) -> BoxFuture<'_, Result<HashMap<String, String>, Error>> {
+        Box::pin(async { Ok(HashMap::new()) })
+    }
 
     /// The OpenAPI v3 document of a group and version, for the keys of its lists. `None` where there is none.
     fn openapi<'a>(&'a self, _resource: &'a Resource) -> BoxFuture<'a, Result<Option<Bytes>, Error>> {
@@ -127,4 +134,33 @@ pub enum Error {
     /// Bytes that are not what the protocol says, a torn frame among them.
     #[error("not understood: {0}")]
     Malformed(String),
+}
+
+/// What names an object, read of its bytes without taking it in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Named {
+    pub(crate) namespace: String,
+    pub(crate) name: String,
+    pub(crate) version: Version,
+}
+
+impl Named {
+    /// At any depth of the rest; `None` where even names cannot be read.
+    pub(crate) fn of(object: &[u8]) -> Option<Self> {
+        #[derive(Deserialize)]
+        struct Raw {
+            metadata: Metadata,
+        }
+        #[derive(Deserialize)]
+        #[serde(rename_all = "camelCase")]
+        struct Metadata {
+            name: String,
+            #[serde(default)]
+            namespace: String,
+            #[serde(default)]
+            resource_version: String,
+        }
+        let Raw { metadata } = serde_json::from_slice(object).ok()?;
+        Some(Self { namespace: metadata.namespace, name: metadata.name, version: Version(metadata.resource_version) })
+    }
 }

@@ -10,8 +10,11 @@
 mod apply;
 mod codec;
 mod delta;
+mod disk;
+pub mod ended;
 mod file;
 mod keys;
+mod migrate;
 mod reader;
 mod row;
 mod selector;
@@ -25,7 +28,7 @@ use std::{
     path::PathBuf,
     sync::{
         Arc,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::Duration,
 };
@@ -33,8 +36,9 @@ use std::{
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot, watch};
 
 pub use self::{
-    delta::{Delta, Index, Journal, Seen, Values, Within},
-    file::{OpenError, Place},
+    delta::{Delta, Index, Journal, Seen, Sighted, Span, Values, Within},
+    disk::say_when_slow,
+    file::{OpenError, Place, peek},
     reader::Reader,
     selector::{Selector, SelectorError},
     subscription::Subscription,
@@ -43,10 +47,13 @@ use super::{
     Feed, Version,
     reflector::{Closed, Target, Update},
 };
-use crate::redact::Document;
+use crate::{histogram::Histogram, redact::Document};
+
+/// Seconds: an SSD commits in milliseconds, a network volume in tens of them.
+const COMMIT: &[f64] = &[0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0];
 
 /// Bytes of objects that may be on their way to the writer; reflectors wait beyond that.
-const IN_FLIGHT_BYTES: usize = 8 << 20;
+const IN_FLIGHT_BYTES: usize = 4 << 20;
 
 /// Names an open feed.
 pub type FeedId = i64;
@@ -67,6 +74,16 @@ pub struct Store {
     path: Arc<PathBuf>,
     redaction_key: [u8; 32],
     health: watch::Receiver<Health>,
+    vitals: Arc<Vitals>,
+}
+
+/// What the writer's thread leaves behind as it goes.
+#[derive(Debug)]
+pub(crate) struct Vitals {
+    /// How often the thread came round, also while it cannot write.
+    rounds: AtomicU64,
+    commits: Histogram,
+    disk: disk::Disk,
 }
 
 /// What happens to a feed's objects when it is closed.
@@ -86,19 +103,35 @@ pub type Write = Box<dyn FnMut(&rusqlite::Transaction<'_>) -> Result<(), rusqlit
 impl Store {
     /// Opens the file and starts the writer.
     pub fn open(place: &Place, journal: Option<Box<dyn Journal>>) -> Result<(Self, Writing), OpenError> {
-        let opened = file::open(place)?;
+        Self::open_with(place, journal, None)
+    }
+
+    /// As [`Store::open`]; a file that is new takes this key for the hashes that stand for secret values. One that has a
+    /// key keeps it: with another, every one of them would seem to have changed.
+    pub fn open_with(
+        place: &Place,
+        journal: Option<Box<dyn Journal>>,
+        redaction_key: Option<[u8; 32]>,
+    ) -> Result<(Self, Writing), OpenError> {
+        let opened = file::open(place, redaction_key)?;
         let path = Arc::new(opened.path.clone());
         let redaction_key = opened.redaction_key;
         let (commands, inbox) = mpsc::unbounded_channel();
         let (health, health_seen) = watch::channel(Health::default());
         let ending = Arc::new(AtomicBool::new(false));
-        let writer = writer::Writer::new(opened, journal, inbox, health, ending.clone())?;
+        let vitals = Arc::new(Vitals {
+            rounds: AtomicU64::new(0),
+            commits: Histogram::new(COMMIT),
+            disk: disk::Disk::default(),
+        });
+        let writer =
+            writer::Writer::new(opened, journal, inbox, commands.downgrade(), health, ending.clone(), vitals.clone())?;
         let thread = std::thread::Builder::new()
             .name("store".into())
             .spawn(move || writer.run())
             .map_err(|source| OpenError::Io { path: path.to_path_buf(), source })?;
         let in_flight = Arc::new(Semaphore::new(IN_FLIGHT_BYTES));
-        let store = Self { commands, in_flight, path, redaction_key, health: health_seen };
+        let store = Self { commands, in_flight, path, redaction_key, health: health_seen, vitals };
         let writing = Writing { commands: store.commands.clone(), ending, thread: Some(thread) };
         Ok((store, writing))
     }
@@ -125,10 +158,11 @@ impl Store {
         done.await.map_err(|_| Closed)
     }
 
-    /// Every feed that the file knows by its key, open or not: those that are no longer wanted can be forgotten.
-    pub async fn forget_all_but(&self, keep: Vec<String>) -> Result<(), Closed> {
+    /// Forgets the feeds of earlier runs that are no longer wanted: those that are not open, whose key is not among
+    /// these, and whose group is not among the `silent` ones, of which nobody knows (`*`: of none).
+    pub async fn forget_all_but(&self, keep: Vec<String>, silent: Vec<String>) -> Result<(), Closed> {
         let (reply, done) = oneshot::channel();
-        self.command(writer::Command::ForgetAllBut { keep, reply })?;
+        self.command(writer::Command::ForgetAllBut { keep, silent, reply })?;
         done.await.map_err(|_| Closed)
     }
 
@@ -159,6 +193,16 @@ impl Store {
         Reader::open(&self.path)
     }
 
+    /// Whether what a reader could not do may succeed later. If not, the file is damaged: that is noted beside it, and the
+    /// next start sets it aside.
+    pub(crate) fn may_heal(&self, error: &rusqlite::Error) -> bool {
+        let may = file::may_heal(error);
+        if !may {
+            file::mark_damaged(&self.path, error);
+        }
+        may
+    }
+
     /// The key of the hashes that stand for secret values. It stays with the file, so that equal values stay equal.
     pub fn redaction_key(&self) -> [u8; 32] {
         self.redaction_key
@@ -170,6 +214,36 @@ impl Store {
 
     pub fn health(&self) -> watch::Receiver<Health> {
         self.health.clone()
+    }
+
+    /// How long commits took, those that failed left out.
+    pub fn commit_times(&self) -> &Histogram {
+        &self.vitals.commits
+    }
+
+    /// How long the writer has been waiting for the disk; `None` while it does not.
+    pub fn disk_wait(&self) -> Option<Duration> {
+        self.vitals.disk.waiting()
+    }
+
+    /// How often it waited for longer than a second.
+    pub fn slow_commits(&self) -> u64 {
+        self.vitals.disk.slow()
+    }
+
+    /// Whether the writer's thread comes round within this time. A disk that is full does not keep it from that.
+    pub async fn turns(&self, within: Duration) -> bool {
+        let before = self.vitals.rounds.load(Ordering::Relaxed);
+        let (reply, _) = oneshot::channel();
+        if self.command(writer::Command::Write { write: Box::new(|_| Ok(())), reply }).is_err() {
+            return false;
+        }
+        let turned = async {
+            while self.vitals.rounds.load(Ordering::Relaxed) == before {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        };
+        tokio::time::timeout(within, turned).await.is_ok()
     }
 
     fn command(&self, command: writer::Command) -> Result<(), Closed> {

@@ -12,6 +12,8 @@ use crate::route::{MAX_DEPTH, spell::did_you_mean};
 /// More routes than this, and nobody knows who gets what; it also bounds the time that an event takes.
 const MAX_ROUTES: usize = 2_000;
 const MAX_SINKS: usize = 200;
+/// Characters of `redact.key`: whoever knows it can try out values for the hashes.
+const MIN_KEY: usize = 32;
 
 /// Whether secrets are looked up in files and in the environment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,6 +32,9 @@ pub(super) fn check(table: &Table, variables: &[(String, String)], lookup: Looku
     };
     let mut checker = Checker { problems: Vec::new(), sinks, variables, lookup, routes: 0 };
     checker.table(File::section(), table, "", &Origin::File, 0);
+    if !table.get("default_sinks").is_some_and(|node| matches!(&node.value, Value::List(list) if !list.is_empty())) {
+        checker.sinkless(table, "routes", 0);
+    }
     checker.problems
 }
 
@@ -171,6 +176,28 @@ impl Checker<'_> {
         }
     }
 
+    /// A route without sinks has those of the route around it, or `default_sinks`; without either, what it takes would be
+    /// told to nobody without a word.
+    fn sinkless(&mut self, table: &Table, path: &str, depth: usize) {
+        let Some(Value::List(routes)) = table.get("routes").map(|node| &node.value) else { return };
+        let says = |table: &Table, key: &str| {
+            table.get(key).is_some_and(|node| !matches!(&node.value, Value::List(list) if list.is_empty()))
+        };
+        for (index, route) in routes.iter().enumerate().take(MAX_ROUTES) {
+            let (Value::Table(table), path) = (&route.value, format!("{path}[{index}]")) else { continue };
+            if depth >= MAX_DEPTH || says(table, "sinks") || table.contains_key("drop") {
+                continue;
+            }
+            if says(table, "routes") {
+                self.sinkless(table, &format!("{path}.routes"), depth + 1);
+            } else if !self.problems.iter().any(|problem| problem.key.starts_with(&path)) {
+                let message = "is without sinks, and there are no default_sinks, so that nobody would get what it takes; \
+                               name sinks, or say drop = \"a reason\"";
+                self.wrong(&route.at, &path, message);
+            }
+        }
+    }
+
     fn sinks(&mut self, sinks: &Table, node: &Node, path: &str) {
         if sinks.len() > MAX_SINKS {
             return self.wrong(&node.at, path, format!("{} sinks, more than {MAX_SINKS}", sinks.len()));
@@ -233,6 +260,9 @@ impl Checker<'_> {
                     self.wrong(&node.at, path, message);
                 }
             }
+            Ok(secret) if path == "redact.key" && secret.expose().chars().count() < MIN_KEY => {
+                self.wrong(&node.at, path, format!("a key of less than {MIN_KEY} characters can be guessed"));
+            }
             Ok(_) => {}
             Err(message) => self.wrong(&node.at, path, message),
         }
@@ -246,7 +276,7 @@ fn wrong_name(name: &str) -> Option<String> {
     (!good).then(|| "a sink's name is of small letters, digits, - and single _".to_owned())
 }
 
-fn join(path: &str, key: &str) -> String {
+pub(super) fn join(path: &str, key: &str) -> String {
     let plain = key.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_')) && !key.is_empty();
     let key = if plain { key.to_owned() } else { format!("{key:?}") };
     if path.is_empty() { key } else { format!("{path}.{key}") }

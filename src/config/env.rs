@@ -1,5 +1,5 @@
 //! The environment as a configuration: `KUBEDIFF__WATCH__SECRETS=off`. The names of keys and sinks are in capitals, `__`
-//! stands between them, `-` in a sink's name is written `_`. A list is a JSON list, or texts with commas between.
+//! stands between them, `-` in the name of a sink or of a header is written `_`. A list is a JSON list, or texts with commas between.
 
 use super::{
     file::{File, Sink},
@@ -28,6 +28,11 @@ pub(super) fn collect(variables: &[(String, String)], below: &Table) -> (Table, 
         }
     }
     (layer, problems)
+}
+
+/// Whether a header is the one that a variable names: in either case, `_` for `-`.
+fn is_header(written: &str, variable: &str) -> bool {
+    written.to_lowercase().replace('-', "_") == variable
 }
 
 struct Reader<'a> {
@@ -128,6 +133,21 @@ impl Reader<'_> {
             }
         };
         let section = Sink::section(of).ok_or_else(|| format!("the sink `{name}` has no known type"))?;
+        let headed: Vec<String>;
+        let rest = match rest {
+            [key, header] if key == "headers" || key == "template_headers" => {
+                let written = all().filter(|(known, _)| *known == name).find_map(|(_, node)| match &node.value {
+                    Value::Table(table) => match &table.get(key)?.value {
+                        Value::Table(headers) => headers.keys().find(|known| is_header(known, header)),
+                        _ => None,
+                    },
+                    _ => None,
+                });
+                headed = vec![key.clone(), written.map_or_else(|| header.replace('_', "-"), Clone::clone)];
+                &headed[..]
+            }
+            rest => rest,
+        };
         let table = self.table(section, rest, text)?;
         Ok(Value::Table(Table::from([(name.to_owned(), self.node(Value::Table(table)))])))
     }

@@ -1,5 +1,5 @@
 //! The configuration as typed: every table with its defaults. Nothing here is checked against anything else; that is
-//! [`super::check`], and [`super::Plan`] is what the program runs on.
+//! `config::check`, and [`super::Plan`] is what the program runs on.
 
 use std::collections::BTreeMap;
 
@@ -14,6 +14,7 @@ use crate::{
     cluster::select::DEFAULT_EXCLUDE,
     redact::{self, noise},
     route::{Route, Silence},
+    web,
 };
 
 const DAY: u64 = 86_400;
@@ -37,6 +38,8 @@ table! {
         state: State = State::default(), Shape::Table(State::section);
         /// What kubediff serves over HTTP.
         server: Server = Server::default(), Shape::Table(Server::section);
+        /// Several replicas, of which one delivers.
+        ha: Ha = Ha::default(), Shape::Table(Ha::section);
         /// Where events go, by a name of your choice.
         sinks: BTreeMap<String, Sink> = BTreeMap::new(), Shape::SinkMap;
         /// Who gets which events, in order. None at all: everything to every sink.
@@ -96,6 +99,8 @@ table! {
         patterns: Vec<String> = Vec::new(), Shape::List("regular expressions", forms::redaction);
         /// Of an object that is larger, only the metadata is kept.
         max_object_bytes: Bytes = Bytes(8 << 20), Shape::Checked("a size such as \"8MiB\"", forms::bytes);
+        /// The key of the hashes that stand for secret values, for replicas: each state file begins with one of its own else.
+        key: Option<Source> = None, Shape::Secret;
     }
 }
 
@@ -126,10 +131,34 @@ table! {
     Server {
         /// The address of /livez, /readyz and /metrics; "" for none.
         probes: String = "127.0.0.1:9090".into(), Shape::Checked("an address such as 127.0.0.1:9090", forms::address);
-        /// The address of the page and the API, which are not served yet; "" for none.
+        /// The address of the page and the API; "" for none.
         page: String = "127.0.0.1:8080".into(), Shape::Checked("an address such as 127.0.0.1:8080", forms::address);
+        /// Who may look: "auto" is everybody on a loopback address and who has a token elsewhere; or "token", "none".
+        auth: web::Auth = web::Auth::Auto, Shape::Word(|| vec!["auto", "token", "none"]);
         /// Where readers of messages reach the page, for links in them; "" for no links.
         page_url: String = String::new(), Shape::Checked("a URL", forms::url_or_empty);
+    }
+}
+
+table! {
+    /// `[ha]`
+    Ha, rule forms::ha_rule {
+        /// Whether this is one of several replicas, each with a state file of its own. A Lease says which one delivers.
+        enabled: bool = false, Shape::Flag;
+        /// The name of the Lease. Replicas that belong together have the same.
+        lease: String = "kubediff".into(), Shape::Checked("a name", forms::not_empty);
+        /// Whether the Lease is made where there is none; not where something else owns it, as the chart does.
+        create_lease: bool = true, Shape::Flag;
+        /// The namespace of the Lease; empty for the pod's own, or the context's.
+        namespace: String = String::new(), Shape::Text;
+        /// What this replica is called on the Lease; empty for the host's name, which is the pod's.
+        identity: String = String::new(), Shape::Text;
+        /// How long a leader that is not heard of keeps the Lease.
+        lease_secs: u64 = 15, Shape::Number(2, 3600);
+        /// How long a leader that cannot renew the Lease goes on delivering; less than lease_secs.
+        renew_secs: u64 = 10, Shape::Number(1, 3600);
+        /// How often the leader renews the Lease and the others look at it; less than renew_secs.
+        retry_secs: u64 = 2, Shape::Number(1, 600);
     }
 }
 

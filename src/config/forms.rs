@@ -198,6 +198,23 @@ pub(super) fn namespaces_rule(table: &Table) -> Found {
     }
 }
 
+/// The times of the Lease must leave a leader time to stop.
+pub(super) fn ha_rule(table: &Table) -> Found {
+    let number = |key: &str, default: u64| match table.get(key).map(|node| &node.value) {
+        Some(Value::Integer(number)) => u64::try_from(*number).unwrap_or(default),
+        _ => default,
+    };
+    let (lease, renew, retry) = (number("lease_secs", 15), number("renew_secs", 10), number("retry_secs", 2));
+    let mut found = Vec::new();
+    if renew >= lease {
+        found.push(("renew_secs", format!("is {renew}, not less than lease_secs, which is {lease}")));
+    }
+    if retry >= renew {
+        found.push(("retry_secs", format!("is {retry}, not less than renew_secs, which is {renew}")));
+    }
+    found
+}
+
 pub(super) fn selectors_rule(table: &Table) -> Found {
     match (says(table, "resource"), says(table, "labels") || says(table, "fields")) {
         (false, _) => vec![("", "is without resource; expected a pattern of resources".to_owned())],

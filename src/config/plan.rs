@@ -1,6 +1,12 @@
 //! The checked plan: what the program runs on, in the types of the stages.
 
-use std::{collections::BTreeMap, net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    net::SocketAddr,
+    path::PathBuf,
+    sync::Arc,
+    time::Duration,
+};
 
 use super::{
     Lookup, Secret, Sources,
@@ -8,10 +14,13 @@ use super::{
     secret::Source,
 };
 use crate::{
-    cluster::{informer, reflector, select},
+    cluster::{Resource, informer, reflector, select},
+    ha,
+    ledger::namespaces::Asks,
     redact,
-    route::{Rules, Table},
+    route::{Route, Rules, Table},
     sink::{self, slack, stdout, webhook},
+    web,
 };
 
 /// What the program runs on. Everything in it has been checked.
@@ -22,11 +31,18 @@ pub struct Plan {
     pub select: select::Settings,
     pub informer: informer::Settings,
     pub redact: redact::Settings,
+    /// Of the hashes that stand for secret values; `None`: each state file makes its own.
+    pub redaction_key: Option<[u8; 32]>,
     pub state: State,
     pub server: Server,
+    pub ha: Option<Ha>,
     /// In the order of their names; one to stdout when none is configured.
     pub sinks: Vec<sink::Settings>,
     pub table: Arc<Table>,
+    /// Whether routes or annotations ask what namespaces say of themselves, and namespaces are watched.
+    pub asks_namespaces: Asks,
+    /// What is right and may yet surprise.
+    pub notes: Vec<String>,
     /// Files beside the configuration that it depends on.
     pub files: Vec<PathBuf>,
     /// As typed, defaults filled in.
@@ -47,7 +63,20 @@ pub struct State {
 pub struct Server {
     pub probes: Option<SocketAddr>,
     pub page: Option<SocketAddr>,
+    pub auth: web::Auth,
     pub page_url: Option<String>,
+}
+
+/// `[ha]`
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ha {
+    pub lease: String,
+    pub create_lease: bool,
+    /// `None`: the client's own.
+    pub namespace: Option<String>,
+    /// `None`: the host's name.
+    pub identity: Option<String>,
+    pub times: ha::Times,
 }
 
 /// The sink that there is when none is configured.
@@ -60,12 +89,15 @@ impl Plan {
         let mut wrong = Vec::new();
         let mut sinks = Vec::new();
         for (name, sink) in &file.sinks {
-            let built = secrets.target(sink).and_then(|target| secrets.try_out(&target).map(|()| target));
-            match built {
+            match secrets.target(sink) {
                 Ok(target) => sinks.push(sink::Settings { name: name.clone(), target, retry: retry(sink) }),
                 Err(message) => wrong.push((format!("sinks.{name}"), message)),
             }
         }
+        let redaction_key = secrets.maybe(&file.redact.key).unwrap_or_else(|message| {
+            wrong.push(("redact".to_owned(), message));
+            None
+        });
         if !wrong.is_empty() {
             return Err(wrong);
         }
@@ -81,9 +113,20 @@ impl Plan {
             annotations: file.annotations,
         };
         let table = Table::new(&rules).map_err(|error| vec![(String::new(), error.to_string())])?;
+        let select = select(&file.watch).map_err(|error| vec![("watch".to_owned(), error)])?;
+        let (asked, watched) = (asks_for_namespaces(&file), reads_namespaces(&select));
+        let mut notes = Vec::new();
+        if file.annotations && !watched {
+            notes.push(
+                "annotations kubediff.io/ignore and kubediff.io/sinks are heeded on objects alone, not on namespaces: \
+                 Namespaces are not watched; name \"v1/namespaces\" in watch.include where all namespaces are watched, or \
+                 name namespaces by a pattern"
+                    .to_owned(),
+            );
+        }
         Ok(Self {
             cluster: some(&file.cluster),
-            select: select(&file.watch).map_err(|error| vec![("watch".to_owned(), error)])?,
+            select,
             informer: informer(&file.watch),
             redact: redact::Settings {
                 secrets: file.watch.secrets,
@@ -92,6 +135,7 @@ impl Plan {
                 ignore: file.noise.ignore.clone(),
                 max_bytes: usize::try_from(file.redact.max_object_bytes.0).unwrap_or(usize::MAX),
             },
+            redaction_key: redaction_key.map(|key| derive(&key)),
             state: State {
                 path: (file.state.path != "memory").then(|| PathBuf::from(&file.state.path)),
                 retention: Duration::from_secs(file.state.retention_days * 86_400),
@@ -100,76 +144,112 @@ impl Plan {
             server: Server {
                 probes: file.server.probes.parse().ok(),
                 page: file.server.page.parse().ok(),
+                auth: file.server.auth,
                 page_url: some(&file.server.page_url),
             },
+            ha: ha(&file.ha),
             sinks,
             table: Arc::new(table),
+            asks_namespaces: match watched {
+                true if asked => Asks::Labels,
+                true if file.annotations => Asks::Annotations,
+                _ => Asks::Nothing,
+            },
+            notes,
             files: secrets.files,
             file,
         })
     }
+}
 
-    /// What differs from the plan that ran before.
-    pub fn changes(&self, old: &Self) -> Changes {
-        let mut changes = Changes {
-            cluster: self.cluster != old.cluster,
-            watch: self.file.watch != old.file.watch,
-            redact: self.redact != old.redact,
-            state: self.state != old.state,
-            server: self.server != old.server,
-            routes: self.file.routes != old.file.routes
-                || self.file.silences != old.file.silences
-                || self.file.default_sinks != old.file.default_sinks
-                || self.file.annotations != old.file.annotations,
-            ..Changes::default()
-        };
-        let find = |plan: &Self, name: &str| plan.sinks.iter().find(|sink| sink.name == name).cloned();
-        for sink in &self.sinks {
-            match find(old, &sink.name) {
-                None => changes.sinks_added.push(sink.name.clone()),
-                Some(before) if before != *sink => changes.sinks_changed.push(sink.name.clone()),
-                Some(_) => {}
+/// Whether routes ask for the labels of namespaces and would never learn them.
+pub(super) fn lacks_namespaces(file: &File) -> bool {
+    asks_for_namespaces(file) && select(&file.watch).is_ok_and(|select| !reads_namespaces(&select))
+}
+
+/// Certificates, templates, signing secrets: what only the sink itself can judge, by the key that it is about. Nothing is
+/// sent. What needs a secret that is not looked up is taken to be right.
+pub(super) fn try_out(sink: &file::Sink, sources: &Sources) -> Vec<(Vec<String>, String)> {
+    let mut secrets = Secrets { sources, page_url: None, files: Vec::new() };
+    let Ok(mut target) = secrets.target(sink) else { return Vec::new() };
+    if sources.lookup == Lookup::Skip {
+        without_absent(&mut target);
+    }
+    let found = sink::objections(&target).into_iter();
+    found.map(|(path, error)| (path, error.to_string())).collect()
+}
+
+/// Takes out what has not been looked up, which is empty.
+fn without_absent(target: &mut sink::Target) {
+    let absent = |secret: &Secret| secret.expose().is_empty();
+    let (ca, proxy) = match target {
+        sink::Target::Stdout(_) => return,
+        sink::Target::Webhook(settings) => {
+            if absent(&settings.url) {
+                settings.url = Secret::new("http://localhost/");
             }
+            settings.signing_secrets.retain(|secret| !absent(secret));
+            settings.headers.retain(|_, value| !absent(value));
+            let certificate = settings.client_certificate.take();
+            settings.client_certificate =
+                certificate.filter(|of| !of.certificate.is_empty() && !of.key.expose().is_empty());
+            if let webhook::Format::Template(template) = &mut settings.format {
+                // A text and a number alike, wherever a template puts it.
+                template.vars.values_mut().filter(|value| absent(value)).for_each(|value| *value = Secret::new("0"));
+                // As if it were right in every way, for a batch too.
+                if template.body.is_empty() {
+                    "{{ events | tojson }}".clone_into(&mut template.body);
+                }
+            }
+            (&mut settings.ca, &mut settings.proxy)
         }
-        let gone = old.sinks.iter().filter(|sink| find(self, &sink.name).is_none());
-        changes.sinks_removed = gone.map(|sink| sink.name.clone()).collect();
-        changes
-    }
+        sink::Target::Slack(settings) => {
+            if let slack::Access::Webhook { url } = &mut settings.access
+                && absent(url)
+            {
+                *url = Secret::new("http://localhost/");
+            }
+            (&mut settings.ca, &mut settings.proxy)
+        }
+    };
+    ca.take_if(|ca| ca.is_empty());
+    proxy.take_if(|proxy| absent(proxy));
 }
 
-/// What differs between two plans, so that what stays is left alone.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Changes {
-    pub cluster: bool,
-    /// Feeds may come and go. Those that both plans have go on.
-    pub watch: bool,
-    /// What documents look like: stored ones are compared with new ones, so this needs a restart.
-    pub redact: bool,
-    /// Needs a restart.
-    pub state: bool,
-    /// Needs a restart.
-    pub server: bool,
-    pub sinks_added: Vec<String>,
-    pub sinks_changed: Vec<String>,
-    pub sinks_removed: Vec<String>,
-    /// Routes, silences, the default: the table is swapped.
-    pub routes: bool,
+fn asks_for_namespaces(file: &File) -> bool {
+    fn any(routes: &[Route]) -> bool {
+        routes.iter().any(|route| !route.matching.namespace_labels.is_empty() || any(&route.routes))
+    }
+    any(&file.routes) || file.silences.iter().any(|silence| !silence.matching.namespace_labels.is_empty())
 }
 
-impl Changes {
-    pub fn is_empty(&self) -> bool {
-        *self == Self::default()
-    }
+fn reads_namespaces(settings: &select::Settings) -> bool {
+    let namespaces = Arc::new(Resource::core("v1", "namespaces", "Namespace").cluster_scoped());
+    settings.namespaces.needs_live() || !select::plan(settings, &[namespaces], &BTreeSet::new()).feeds.is_empty()
+}
 
-    /// Sections that a running program cannot change.
-    pub fn needs_restart(&self) -> Vec<&'static str> {
-        let all = [("cluster", self.cluster), ("redact", self.redact), ("state", self.state), ("server", self.server)];
-        all.into_iter().filter(|(_, changed)| *changed).map(|(name, _)| name).collect()
-    }
+/// A key of the right length, whatever the text is.
+fn derive(key: &Secret) -> [u8; 32] {
+    use sha2::{Digest, Sha256};
+    Sha256::new().chain_update(b"kubediff redact.key\0").chain_update(key.expose().as_bytes()).finalize().into()
 }
 
 fn some(text: &str) -> Option<String> {
     (!text.is_empty()).then(|| text.to_owned())
+}
+
+fn ha(ha: &file::Ha) -> Option<Ha> {
+    ha.enabled.then(|| Ha {
+        lease: ha.lease.clone(),
+        create_lease: ha.create_lease,
+        namespace: some(&ha.namespace),
+        identity: some(&ha.identity),
+        times: ha::Times {
+            lease: Duration::from_secs(ha.lease_secs),
+            renew: Duration::from_secs(ha.renew_secs),
+            retry: Duration::from_secs(ha.retry_secs),
+        },
+    })
 }
 
 fn select(watch: &file::Watch) -> Result<select::Settings, String> {
@@ -259,6 +339,7 @@ impl Secrets<'_> {
     fn target(&mut self, sink: &file::Sink) -> Result<sink::Target, String> {
         Ok(match sink {
             file::Sink::Stdout(stdout) => sink::Target::Stdout(stdout::Settings {
+                over_progress: false,
                 format: match stdout.format {
                     file::StdoutFormat::Json => stdout::Format::Json,
                     file::StdoutFormat::Text => stdout::Format::Text,
@@ -334,18 +415,5 @@ impl Secrets<'_> {
             ca: self.text(&sink.ca)?,
             proxy: self.maybe(&sink.proxy)?,
         })
-    }
-
-    /// Certificates, templates, signing secrets: what only the sink itself can judge. Nothing is sent.
-    fn try_out(&self, target: &sink::Target) -> Result<(), String> {
-        if self.sources.lookup == Lookup::Skip {
-            return Ok(());
-        }
-        let built = match target {
-            sink::Target::Stdout(_) => Ok(()),
-            sink::Target::Webhook(settings) => webhook::Webhook::new(settings).map(drop),
-            sink::Target::Slack(settings) => slack::Slack::new(settings).map(drop),
-        };
-        built.map_err(|error| error.to_string())
     }
 }

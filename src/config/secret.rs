@@ -6,8 +6,9 @@ use serde::{Deserialize, Serialize};
 
 pub use crate::sink::Secret;
 
-/// No token is longer; a wrong path must not fill the memory.
-const MAX_BYTES: u64 = 64 * 1024;
+/// As much as a ConfigMap or a Secret holds: a bundle of certificates is longer than any token. A wrong path must not fill
+/// the memory.
+const MAX_BYTES: u64 = 1 << 20;
 
 mod plain {
     //! A secret in the file itself. It is never written back.
@@ -49,7 +50,7 @@ impl Source {
                 let open = File::open(file).and_then(|open| open.take(MAX_BYTES + 1).read_to_string(&mut text));
                 open.map_err(|error| format!("cannot read {}: {error}", file.display()))?;
                 if text.len() as u64 > MAX_BYTES {
-                    return Err(format!("{} is longer than 64 KiB, which no secret is", file.display()));
+                    return Err(format!("{} is longer than 1 MiB, which no Secret can be", file.display()));
                 }
                 text
             }
@@ -89,12 +90,14 @@ mod tests {
         let path = |name: &str| dir.path().join(name);
         std::fs::write(path("good"), "s3cret\n").unwrap();
         std::fs::write(path("empty"), "\n").unwrap();
-        std::fs::write(path("huge"), "x".repeat(100_000)).unwrap();
+        std::fs::write(path("bundle"), "x".repeat(300_000)).unwrap();
+        std::fs::write(path("huge"), "x".repeat(1_100_000)).unwrap();
         std::os::unix::fs::symlink("loop", path("loop")).unwrap();
         let read = |name: &str| Source::File { file: path(name) }.read(&[]);
         assert_eq!(read("good").unwrap().expose(), "s3cret");
+        assert_eq!(read("bundle").unwrap().expose().len(), 300_000, "certificates come in bundles");
         for (name, message) in
-            [("empty", "is empty"), ("huge", "longer than 64 KiB"), ("loop", "cannot read"), ("none", "cannot read")]
+            [("empty", "is empty"), ("huge", "longer than 1 MiB"), ("loop", "cannot read"), ("none", "cannot read")]
         {
             assert!(read(name).unwrap_err().contains(message), "{name}");
         }

@@ -36,11 +36,10 @@ pub struct Watcher {
 const AGAIN: u32 = 5;
 
 impl Watcher {
-    /// `running` is the plan that was read from these sources.
-    pub fn new(sources: Sources, running: &Plan) -> Self {
-        let files = running.files.clone();
-        let seen = digest(&sources, &files);
-        Self { sources, files, seen, interval: INTERVAL, wrong: None, looks: 0 }
+    /// Reads the configuration for the first time, and sees every change from then on.
+    pub fn load(sources: Sources) -> (Self, Result<Plan, Problems>) {
+        let (seen, files, loaded) = load(&sources, Vec::new());
+        (Self { sources, files, seen, interval: INTERVAL, wrong: None, looks: 0 }, loaded)
     }
 
     pub fn every(self, interval: Duration) -> Self {
@@ -72,22 +71,19 @@ impl Watcher {
         let (sources, files, seen) = (self.sources.clone(), self.files.clone(), self.seen);
         // Disks and expressions take their time; the runtime has others to serve.
         let work = tokio::task::spawn_blocking(move || {
-            let found = digest(&sources, &files);
-            (asked || again || found != seen).then(|| (found, sources.load()))
+            let changed = digest(&sources, &files) != seen;
+            (asked || again || changed).then(|| load(&sources, files))
         });
-        let (found, loaded) = match work.await {
+        let (found, files, loaded) = match work.await {
             Ok(found) => found?,
             Err(error) => return Some(Err(Problems::one("", format!("the configuration cannot be read: {error}")))),
         };
         let news = asked || found != self.seen;
         self.seen = found;
+        self.files = files;
         match loaded {
             Ok(plan) => {
                 self.wrong = None;
-                if plan.files != self.files {
-                    self.files.clone_from(&plan.files);
-                    self.seen = digest(&self.sources, &self.files);
-                }
                 Some(Ok(Box::new(plan)))
             }
             Err(problems) => {
@@ -97,6 +93,20 @@ impl Watcher {
             }
         }
     }
+}
+
+/// Reads the configuration, and the digest of what it was read from: taken before, so that a change meanwhile shows at the
+/// next look. `files` are those beside it, as far as they are known; which they are is known for certain by reading.
+fn load(sources: &Sources, mut files: Vec<PathBuf>) -> (u64, Vec<PathBuf>, Result<Plan, Problems>) {
+    // One that names other files at each reading is being written: the next look will see that.
+    for _ in 0..3 {
+        let seen = digest(sources, &files);
+        match sources.load() {
+            Ok(plan) if plan.files != files => files = plan.files,
+            loaded => return (seen, files, loaded),
+        }
+    }
+    (0, files, sources.load())
 }
 
 /// Changes with the content of any of the files. A file that cannot be read has a digest too.
@@ -146,7 +156,7 @@ mod tests {
         let path = folder.path().join("c.toml");
         fs::write(&path, "cluster = 'a'").unwrap();
         let sources = sources(path.clone());
-        let mut watcher = Watcher::new(sources.clone(), &sources.load().unwrap()).every(QUICK);
+        let mut watcher = Watcher::load(sources).0.every(QUICK);
         fs::write(&path, "cluster = 'b'").unwrap();
         assert_eq!(next(&mut watcher).await.unwrap().cluster.as_deref(), Some("b"));
         fs::write(&path, "clutser = 'c'").unwrap();
@@ -169,12 +179,35 @@ mod tests {
         }
         symlink("..2026_1", at("..data")).unwrap();
         symlink("..data/c.toml", at("c.toml")).unwrap();
-        let sources = sources(at("c.toml"));
-        let running = sources.load().unwrap();
-        let mut watcher = Watcher::new(sources, &running).every(QUICK);
+        let mut watcher = Watcher::load(sources(at("c.toml"))).0.every(QUICK);
         symlink("..2026_2", at("..data_tmp")).unwrap();
         fs::rename(at("..data_tmp"), at("..data")).unwrap();
         assert_eq!(next(&mut watcher).await.unwrap().cluster.as_deref(), Some("b"));
+    }
+
+    /// Whatever is read last is seen, also what is written between reading and looking.
+    #[tokio::test]
+    async fn what_is_written_while_it_is_read_is_seen_at_the_next_look() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("c.toml");
+        let rounds = 40;
+        for round in 0..rounds {
+            fs::write(&path, "cluster = 'old'").unwrap();
+            let writing = std::thread::spawn({
+                let (path, new) = (path.clone(), folder.path().join("new"));
+                move || {
+                    // Some come before the reading, some while it lasts, some after it.
+                    std::thread::sleep(Duration::from_micros(50 * round));
+                    fs::write(&new, "cluster = 'new'").unwrap();
+                    fs::rename(new, path).unwrap();
+                }
+            });
+            let (watcher, loaded) = Watcher::load(sources(path.clone()));
+            writing.join().unwrap();
+            if loaded.unwrap().cluster.as_deref() == Some("old") {
+                assert_eq!(next(&mut watcher.every(QUICK)).await.unwrap().cluster.as_deref(), Some("new"));
+            }
+        }
     }
 
     #[tokio::test]
@@ -185,12 +218,12 @@ mod tests {
         let text = format!("[sinks.ops]\ntype = 'slack'\nchannel = '#ops'\ntoken = {{ file = {token:?} }}\n");
         fs::write(&path, text).unwrap();
         let sources = sources(path);
-        let running = sources.load().unwrap();
-        let mut watcher = Watcher::new(sources, &running).every(QUICK);
+        let (watcher, running) = Watcher::load(sources);
+        let (mut watcher, running) = (watcher.every(QUICK), running.unwrap());
         fs::write(&token, "xoxb-2").unwrap();
         let changes = next(&mut watcher).await.unwrap().changes(&running);
         assert_eq!(changes.sinks_changed, ["ops"]);
-        assert!(!changes.routes && !changes.watch && changes.needs_restart().is_empty());
+        assert!(!changes.routes && !changes.watch && changes.at_start.is_empty());
     }
 
     #[tokio::test]
@@ -199,8 +232,8 @@ mod tests {
         let path = folder.path().join("c.toml");
         fs::write(&path, "cluster = 'a'").unwrap();
         let sources = sources(path);
-        let running = sources.load().unwrap();
-        let mut watcher = Watcher::new(sources, &running).every(QUICK);
+        let (watcher, running) = Watcher::load(sources);
+        let (mut watcher, running) = (watcher.every(QUICK), running.unwrap());
         let quiet = tokio::time::timeout(Duration::from_millis(100), watcher.next(std::future::pending())).await;
         assert!(quiet.is_err(), "nothing changed");
         let asked = tokio::time::timeout(Duration::from_secs(10), watcher.next(std::future::ready(()))).await;
@@ -213,7 +246,7 @@ mod tests {
         let (path, token) = (folder.path().join("c.toml"), folder.path().join("token"));
         fs::write(&path, "cluster = 'a'").unwrap();
         let sources = sources(path.clone());
-        let mut watcher = Watcher::new(sources.clone(), &sources.load().unwrap()).every(QUICK);
+        let mut watcher = Watcher::load(sources).0.every(QUICK);
         let text = format!("[sinks.ops]\ntype = 'slack'\nchannel = '#ops'\ntoken = {{ file = {token:?} }}\n");
         fs::write(&path, text).unwrap();
         assert!(next(&mut watcher).await.unwrap_err().to_string().contains("sinks.ops.token: cannot read"));

@@ -12,7 +12,7 @@ const LONG: usize = 160;
 /// Lines around each change.
 const CONTEXT: usize = 2;
 
-/// The diff is cut after this many bytes: the patch has the whole, this is for reading.
+/// The diff is cut after this many bytes: the patch has the whole, this is for reading. A last line counts what is left out.
 const CUT: usize = 32 * 1024;
 
 pub(super) fn are_worth_it(old: &str, new: &str) -> bool {
@@ -26,10 +26,10 @@ pub(super) fn unified(old: &str, new: &str) -> String {
     let new: Vec<&str> = new.split_inclusive('\n').collect();
     let mut out = String::new();
     let groups = similar::group_diff_ops(ops(&old, &new), CONTEXT);
-    let mut hidden = 0;
+    let (mut hidden_added, mut hidden_removed) = (0usize, 0usize);
     for group in &groups {
         let (Some(first), Some(last)) = (group.first(), group.last()) else { continue };
-        if hidden == 0 {
+        if hidden_added + hidden_removed == 0 {
             let old = first.old_range().start..last.old_range().end;
             let new = first.new_range().start..last.new_range().end;
             // Writing to a String cannot fail.
@@ -39,7 +39,7 @@ pub(super) fn unified(old: &str, new: &str) -> String {
             let (removed, added) = match op {
                 DiffOp::Equal { .. } => {
                     for text in &old[op.old_range()] {
-                        if hidden == 0 && out.len() + text.len() <= CUT {
+                        if hidden_added + hidden_removed == 0 && out.len() + text.len() <= CUT {
                             line(&mut out, ' ', text);
                         }
                     }
@@ -49,18 +49,41 @@ pub(super) fn unified(old: &str, new: &str) -> String {
             };
             let marked = removed.iter().map(|text| ('-', text)).chain(added.iter().map(|text| ('+', text)));
             for (mark, text) in marked {
-                if hidden == 0 && out.len() + text.len() <= CUT {
+                if hidden_added + hidden_removed == 0 && out.len() + text.len() <= CUT {
                     line(&mut out, mark, text);
+                } else if mark == '+' {
+                    hidden_added += 1;
                 } else {
-                    hidden += 1;
+                    hidden_removed += 1;
                 }
             }
         }
     }
-    if hidden > 0 {
-        let _ = writeln!(out, "\\ {hidden} more changed lines");
+    if hidden_added + hidden_removed > 0 {
+        let _ = writeln!(out, "\\ {hidden_added}{ADDED}{hidden_removed}{REMOVED}");
     }
     out
+}
+
+const ADDED: &str = " more lines added, ";
+const REMOVED: &str = " more removed";
+
+/// How many lines a line diff adds and removes, those included that it was cut before.
+pub(crate) fn counts(lines: &str) -> (usize, usize) {
+    let (mut added, mut removed) = (0, 0);
+    for line in lines.lines() {
+        match line.as_bytes().first() {
+            Some(b'+') => added += 1,
+            Some(b'-') => removed += 1,
+            _ => {}
+        }
+    }
+    let hidden = lines.lines().next_back().and_then(|last| {
+        let (added, removed) = last.strip_prefix("\\ ")?.strip_suffix(REMOVED)?.split_once(ADDED)?;
+        Some((added.parse::<usize>().ok()?, removed.parse::<usize>().ok()?))
+    });
+    let (hidden_added, hidden_removed) = hidden.unwrap_or_default();
+    (added + hidden_added, removed + hidden_removed)
 }
 
 fn line(out: &mut String, mark: char, text: &str) {
@@ -132,7 +155,12 @@ mod tests {
         let lines = unified(&old, &new);
         assert!(lines.len() < CUT + 100, "{}", lines.len());
         let last = lines.lines().last().unwrap();
-        assert!(last.starts_with("\\ ") && last.ends_with("more changed lines"), "{last}");
+        assert!(last.starts_with("\\ ") && last.ends_with(" more removed"), "{last}");
+        assert_eq!(counts(&lines), (30_000, 30_000));
+        // Cut in the middle of what is removed, and where nothing is.
+        assert_eq!(counts(&unified(&old, "")), (0, 30_000));
+        assert_eq!(counts(&unified("", &new)), (30_000, 0));
+        assert_eq!(counts(&unified("a\nb\n", "a\nc\nd")), (2, 1));
     }
 
     #[test]

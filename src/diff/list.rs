@@ -8,6 +8,7 @@ use super::{
     path::{Item, Key, Side, Step},
     walk::Walk,
 };
+use crate::redact::pair::holds_mark;
 
 impl<'a> Walk<'a> {
     pub(super) fn list(&mut self, old: &'a [Value], new: &'a [Value]) {
@@ -24,7 +25,11 @@ impl<'a> Walk<'a> {
                 let inner = matches[head..old.len() - tail].iter().map(|new| new.map(|new| new - head)).collect();
                 (key, inner)
             }
-            None => (Key::None, matching::by_value(&old[head..old.len() - tail], &new[head..new.len() - tail])),
+            None => {
+                // Items are compared with each other here, and a mark is only equal to the one at its own place.
+                self.inexact |= old.iter().chain(new).any(holds_mark);
+                (Key::None, matching::by_value(&old[head..old.len() - tail], &new[head..new.len() - tail]))
+            }
         };
         let between = Between {
             head,

@@ -4,6 +4,8 @@ use std::fmt::{self, Write};
 
 use serde_json::Value;
 
+use crate::redact::pair::marked;
+
 /// The length of a value's compact JSON, or some number above `limit` when it is longer than that. Visits no more of
 /// the value than it takes to know.
 pub(super) fn of_value(value: &Value, limit: usize) -> usize {
@@ -43,8 +45,13 @@ impl Count {
                 // Counting cannot fail.
                 let _ = write!(self, "{number}");
             }
-            Value::String(text) if text.len() > self.limit => self.bytes += text.len(),
-            Value::String(text) => self.bytes += of_str(text),
+            Value::String(text) => {
+                self.bytes += match marked(text) {
+                    Some(bytes) => bytes,
+                    None if text.len() > self.limit => text.len(),
+                    None => of_str(text),
+                }
+            }
             Value::Array(items) => {
                 self.bytes += 2 + items.len().saturating_sub(1);
                 for item in items {

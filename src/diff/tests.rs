@@ -9,7 +9,7 @@ mod suite;
 
 use serde_json::Value;
 
-use super::{Diff, Keys, diff};
+use super::{Change, Diff, Keys, diff};
 
 /// Diffs, and checks what holds for every diff.
 fn checked(old: &Value, new: &Value, keys: &Keys) -> Diff {
@@ -24,5 +24,8 @@ fn checked(old: &Value, new: &Value, keys: &Keys) -> Diff {
     assert_eq!(diff.changes.is_empty(), diff.patch.0.is_empty(), "{old} {new}");
     assert_eq!(diff.inverse.0.is_empty(), diff.patch.0.is_empty(), "{old} {new}");
     assert_eq!(diff.patch.0.is_empty(), old == new, "{old} {new}");
+    let told = serde_json::to_string(&diff.changes).unwrap();
+    let read: Vec<Change> = serde_json::from_str(&told).unwrap();
+    assert_eq!(read, diff.changes, "what is stored reads back as it was told");
     diff
 }

@@ -12,14 +12,34 @@ use super::{
     path::{Path, Side, Step},
     size,
 };
+use crate::redact::pair::holds_mark;
 
 pub(super) fn walk(old: &Value, new: &Value, keys: &Keys) -> Diff {
-    let mut walk =
-        Walk { keys, path: Path::default(), patch: Ops::default(), inverse: Ops::default(), changes: Vec::new() };
+    let mut walk = Walk::new(keys);
     walk.value(old, new);
-    let patch = walk.patch.ops.into_iter().map(Draft::operation).collect();
-    let inverse = walk.inverse.ops.into_iter().rev().map(Draft::operation).collect();
-    Diff { patch: Patch(patch), inverse: Patch(inverse), changes: walk.changes }
+    walk.finish()
+}
+
+/// `None` when an operation or a change holds a mark, or hangs on one.
+pub(super) fn walk_marked(old: &Value, new: &Value, keys: &Keys) -> Option<Diff> {
+    let mut walk = Walk::new(keys);
+    walk.value(old, new);
+    let of_ops = walk.patch.ops.iter().chain(&walk.inverse.ops).filter_map(Draft::value);
+    let of_changes = walk.changes.iter().flat_map(|change| change.from.iter().chain(&change.to));
+    if walk.inexact || of_ops.chain(of_changes).any(holds_mark) { None } else { Some(walk.finish()) }
+}
+
+impl<'a> Walk<'a> {
+    fn new(keys: &'a Keys) -> Self {
+        let (patch, inverse) = (Ops::default(), Ops::default());
+        Self { keys, path: Path::default(), patch, inverse, changes: Vec::new(), inexact: false }
+    }
+
+    fn finish(self) -> Diff {
+        let patch = self.patch.ops.into_iter().map(Draft::operation).collect();
+        let inverse = self.inverse.ops.into_iter().rev().map(Draft::operation).collect();
+        Diff { patch: Patch(patch), inverse: Patch(inverse), changes: self.changes }
+    }
 }
 
 /// Every operation goes to both patches at once, and the inverse is turned round at the end: its operations undo those
@@ -34,6 +54,8 @@ pub(super) struct Walk<'a> {
     patch: Ops<'a>,
     inverse: Ops<'a>,
     pub(super) changes: Vec<Change>,
+    /// A mark stood where it matters what it stands for.
+    pub(super) inexact: bool,
 }
 
 /// Operations, and their length as JSON text.
@@ -51,7 +73,14 @@ enum Draft<'a> {
     Move(Rc<str>, Rc<str>),
 }
 
-impl Draft<'_> {
+impl<'a> Draft<'a> {
+    fn value(&self) -> Option<&'a Value> {
+        match self {
+            Self::Add(_, value) | Self::Replace(_, value) => Some(value),
+            Self::Remove(_) | Self::Move(..) => None,
+        }
+    }
+
     fn operation(self) -> PatchOperation {
         // Path makes nothing else.
         let pointer = |path: &str| PointerBuf::parse(path).expect("tokens that begin with a slash and are escaped");

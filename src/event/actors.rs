@@ -8,10 +8,15 @@
 //! - an Apply always renews its own time, so an Apply entry that shrank at an unchanged time was shrunk by someone else;
 //! - who deleted an object, or asked to, is not recorded: such events name nobody.
 
+mod share;
 #[cfg(test)]
 mod tests;
 
-use std::{borrow::Cow, cell::Cell, fmt};
+use std::{
+    borrow::Cow,
+    cell::{Cell, OnceCell},
+    fmt,
+};
 
 use jiff::Timestamp;
 use serde::{
@@ -20,10 +25,12 @@ use serde::{
 };
 use serde_json::{Value, value::RawValue};
 
+pub(super) use self::share::share;
 use super::{
     Actor,
     path::{Spot, Step},
 };
+use crate::diff::{Change, Op};
 
 /// Field managers that are a person's own tools. A manager belongs to the list when its name is one of these or goes on
 /// after it with something that is no letter: `kubectl-edit`, `python-requests`, `Mozilla/5.0`.
@@ -85,14 +92,15 @@ pub fn by_hand(manager: &str) -> bool {
 
 /// The managers of an object's first version.
 pub fn of_created(managed_fields: &[u8]) -> Vec<Actor> {
-    finish(split(managed_fields).into_iter().filter_map(parse).collect())
+    let entries: Vec<Entry> = split(managed_fields).into_iter().filter_map(parse).collect();
+    finish(entries.iter().collect())
 }
 
 /// The managers that made an update. `before` and `after` are the JSON text of the two `managedFields` arrays; only
 /// entries whose text differs are looked into.
 pub(super) fn of_update(before: &[u8], after: &[u8], spots: &[Spot<'_>]) -> Vec<Actor> {
     let (old_raw, new_raw) = (split(before), split(after));
-    let differs = |raw: &&RawValue, others: &[&RawValue]| !others.iter().any(|other| other.get() == raw.get());
+    let differs = |raw: &&str, others: &[&str]| !others.contains(raw);
     let old: Vec<Entry> = old_raw.iter().copied().filter(|raw| differs(raw, &new_raw)).filter_map(parse).collect();
     let new: Vec<Entry> = new_raw.iter().copied().filter(|raw| differs(raw, &old_raw)).filter_map(parse).collect();
 
@@ -104,8 +112,8 @@ pub(super) fn of_update(before: &[u8], after: &[u8], spots: &[Spot<'_>]) -> Vec<
     // did nothing.
     let (acting, idle): (Vec<Entry>, Vec<Entry>) = new
         .into_iter()
-        .partition(|entry| renewed(entry) || before(entry).is_some_and(|o| entry.fields.beyond(&o.fields, &budget)));
-    let mut actors = owners(&acting, &set, &budget);
+        .partition(|entry| renewed(entry) || before(entry).is_some_and(|o| entry.fields().beyond(o.fields(), &budget)));
+    let mut actors = owners(&acting.iter().collect::<Vec<_>>(), &set, &budget);
     for entry in acting.iter().filter(|entry| renewed(entry)) {
         let dropped = || before(entry).is_some_and(|o| unset.iter().any(|spot| o.depth(spot, &budget).is_some()));
         if !actors.iter().any(|actor| std::ptr::eq(*actor, entry)) && dropped() {
@@ -116,28 +124,53 @@ pub(super) fn of_update(before: &[u8], after: &[u8], spots: &[Spot<'_>]) -> Vec<
         actors = acting.iter().filter(|entry| renewed(entry)).collect();
     }
     if !actors.is_empty() {
-        return finish(actors.into_iter().cloned().collect());
+        return finish(actors);
     }
     // Something was only taken away. The manager whose Update entry lost it, or which is gone with all it had, is the one
     // that most likely did it.
     if set.is_empty() {
-        let lost: Vec<Entry> = old.iter().filter(|o| o.operation != "Apply").cloned().collect();
+        let lost: Vec<&Entry> = old.iter().filter(|o| o.operation != "Apply").collect();
         let removed = owners(&lost, &unset, &budget);
         if !removed.is_empty() || !idle.is_empty() {
-            return finish(removed.into_iter().cloned().collect());
+            return finish(removed);
         }
     }
     // No entry moved: its last change was made in the same second. Whoever owns what changed did it.
     let all: Vec<Entry> = new_raw.into_iter().filter_map(parse).collect();
-    let mut owners = owners(&all, &set, &budget);
+    let mut owners = owners(&all.iter().collect::<Vec<_>>(), &set, &budget);
     let newest = owners.iter().filter_map(|entry| entry.time).max();
     owners.retain(|entry| entry.time == newest);
-    finish(owners.into_iter().cloned().collect())
+    finish(owners)
+}
+
+/// The entries of `managedFields`, to be asked who owns what.
+#[derive(Debug)]
+pub struct Managed<'a>(Vec<Entry<'a>>);
+
+impl<'a> Managed<'a> {
+    pub fn parse(managed_fields: &'a [u8]) -> Self {
+        Self(split(managed_fields).into_iter().filter_map(parse).collect())
+    }
+
+    /// Who owns a place in the document, by its JSON pointer; of several the one that changed the object last.
+    pub fn owner(&self, document: &Value, pointer: &str) -> Option<Actor> {
+        let change = Change {
+            op: Op::Replace,
+            path: pointer.to_owned(),
+            field: String::new(),
+            from: None,
+            to: None,
+            lines: None,
+        };
+        let spot = Spot::locate(&change, document, document);
+        let found = owners(&self.0.iter().collect::<Vec<_>>(), &[&spot], &Cell::new(COMPARISONS));
+        finish(found).into_iter().next()
+    }
 }
 
 /// Those that own one of the places. Of a place in a map that one owns as such and another one owns by its key, the
 /// latter is the owner: the set of a manager that lost all keys of a map reads as if it owned the whole of it.
-fn owners<'e, 't>(entries: &'e [Entry<'t>], spots: &[&Spot<'_>], budget: &Cell<u32>) -> Vec<&'e Entry<'t>> {
+fn owners<'e, 't>(entries: &[&'e Entry<'t>], spots: &[&Spot<'_>], budget: &Cell<u32>) -> Vec<&'e Entry<'t>> {
     let mut owns = vec![false; entries.len()];
     for spot in spots {
         let depths: Vec<Option<usize>> = entries.iter().map(|entry| entry.depth(spot, budget)).collect();
@@ -146,19 +179,20 @@ fn owners<'e, 't>(entries: &'e [Entry<'t>], spots: &[&Spot<'_>], budget: &Cell<u
             *owns |= deepest.is_some() && depth == deepest;
         }
     }
-    entries.iter().zip(owns).filter(|(_, owns)| *owns).map(|(entry, _)| entry).collect()
+    entries.iter().zip(owns).filter(|(_, owns)| *owns).map(|(entry, _)| *entry).collect()
 }
 
 /// The newest first; one line per manager, operation and subresource.
-fn finish(mut entries: Vec<Entry<'_>>) -> Vec<Actor> {
+fn finish(mut entries: Vec<&Entry<'_>>) -> Vec<Actor> {
     entries.sort_by_key(|entry| std::cmp::Reverse(entry.time));
     let mut actors: Vec<Actor> = Vec::with_capacity(entries.len());
     for entry in entries {
         let actor = Actor {
-            manager: entry.manager.into_owned(),
-            operation: entry.operation.into_owned(),
-            subresource: entry.subresource.into_owned(),
+            manager: entry.manager.to_string(),
+            operation: entry.operation.to_string(),
+            subresource: entry.subresource.to_string(),
             time: entry.time,
+            changes: Vec::new(),
         };
         let same = |a: &Actor| {
             (&a.manager, &a.operation, &a.subresource) == (&actor.manager, &actor.operation, &actor.subresource)
@@ -170,17 +204,27 @@ fn finish(mut entries: Vec<Entry<'_>>) -> Vec<Actor> {
     actors
 }
 
-/// The entries of the array as text. What is no array has none.
-fn split(managed_fields: &[u8]) -> Vec<&RawValue> {
-    serde_json::from_slice(managed_fields).unwrap_or_default()
+/// The entries of the array as text; what is no array of objects has none. The door wrote it, without spaces, and
+/// `fieldsV1` holds no arrays: between two entries, and nowhere else outside of strings, stands `},{`, and within a
+/// string it cannot be followed by a quote.
+fn split(managed_fields: &[u8]) -> Vec<&str> {
+    let array = std::str::from_utf8(managed_fields).ok().and_then(|text| text.strip_prefix('[')?.strip_suffix(']'));
+    let Some(entries) = array.filter(|entries| !entries.is_empty()) else { return Vec::new() };
+    let (mut found, mut from) = (Vec::new(), 0);
+    for at in memchr::memmem::find_iter(entries.as_bytes(), b"},{\"") {
+        found.push(&entries[from..=at]);
+        from = at + 2;
+    }
+    found.push(&entries[from..]);
+    found
 }
 
 /// An entry that does not look like one is passed over: it came from outside.
-fn parse(raw: &RawValue) -> Option<Entry<'_>> {
-    serde_json::from_str(raw.get()).ok()
+fn parse(entry: &str) -> Option<Entry<'_>> {
+    serde_json::from_str(entry).ok()
 }
 
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Entry<'a> {
     #[serde(borrow, default)]
@@ -194,7 +238,10 @@ struct Entry<'a> {
     #[serde(default, deserialize_with = "lenient_time")]
     time: Option<Timestamp>,
     #[serde(borrow, default, rename = "fieldsV1")]
-    fields: Fields<'a>,
+    text: Option<&'a RawValue>,
+    /// Read when it is first asked for: of most entries nobody asks.
+    #[serde(skip)]
+    fields: OnceCell<Fields<'a>>,
 }
 
 fn lenient_time<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Timestamp>, D::Error> {
@@ -202,8 +249,13 @@ fn lenient_time<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Tim
     Ok(text.and_then(|text| text.parse().ok()))
 }
 
-impl Entry<'_> {
-    fn same_manager(&self, other: &Self) -> bool {
+impl<'a> Entry<'a> {
+    fn fields(&self) -> &Fields<'a> {
+        let read = || self.text.and_then(|text| serde_json::from_str(text.get()).ok());
+        self.fields.get_or_init(|| read().unwrap_or_default())
+    }
+
+    fn same_manager(&self, other: &Entry<'_>) -> bool {
         self.manager == other.manager
             && self.operation == other.operation
             && self.subresource == other.subresource
@@ -212,12 +264,13 @@ impl Entry<'_> {
 
     /// How far down the set follows the place; `None` when it does not hold it.
     fn depth(&self, spot: &Spot<'_>, budget: &Cell<u32>) -> Option<usize> {
-        if self.fields.0.is_empty() { None } else { self.fields.depth(&spot.steps, budget) }
+        let fields = self.fields();
+        if fields.0.is_empty() { None } else { fields.depth(&spot.steps, budget) }
     }
 }
 
 /// A `fieldsV1` set: `f:spec`, `k:{"name":"web"}`, `v:"x"`, `i:0` and `.` lead to the sets inside.
-#[derive(Clone, Debug, Default)]
+#[derive(Debug, Default)]
 struct Fields<'a>(Vec<(Cow<'a, str>, Fields<'a>)>);
 
 impl Fields<'_> {

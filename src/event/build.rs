@@ -101,6 +101,7 @@ impl Builder {
             What::Updated { old, new, diff } => {
                 let spots = Spot::locate_all(&diff.changes, old.document, new.document);
                 event.actors = actors::of_update(old.managed_fields, new.managed_fields, &spots);
+                actors::share(&mut event.actors, old.managed_fields, new.managed_fields, &spots);
                 event.classes = classes::of_update(resource, &spots);
                 event.summary = summary::of_update(&summary::Update {
                     resource,
@@ -124,11 +125,17 @@ impl Builder {
     }
 }
 
-/// The first 128 bits, in hex, of the SHA-256 of cluster uid, object uid, resourceVersion and type, with a zero byte
-/// between them. The same change has the same id whenever and however often it is seen.
+/// The first 128 bits, in hex, of the SHA-256 of cluster uid, object uid and what became of it, with a zero byte between
+/// them: its resourceVersion, or the word `deleted`. The same change has the same id whenever and however often it is seen,
+/// also by a replica that was away meanwhile: one that finds the object by a list takes its last update for its creation,
+/// and of one that is gone it knows no version.
 pub fn id(cluster: &str, uid: &str, version: &Version, kind: Kind) -> String {
     let mut hash = Sha256::new();
-    for part in [cluster, "\0", uid, "\0", version.as_str(), "\0", kind.as_str()] {
+    // An object without a uid may be deleted more than once.
+    let (deleted, named) = (kind == Kind::Deleted, !uid.is_empty());
+    let version = if deleted && named { "" } else { version.as_str() };
+    let word = if deleted { "deleted" } else { "" };
+    for part in [cluster, "\0", uid, "\0", version, word] {
         hash.update(part.as_bytes());
     }
     hash.finalize().iter().take(16).fold(String::with_capacity(32), |mut hex, byte| {

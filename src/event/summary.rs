@@ -1,7 +1,7 @@
 //! One sentence that a person would write about a change.
 //!
 //! The kinds that everybody has get words of their own, one file per family; all others get their first few changed
-//! fields. A sentence is one line, has no more than [`PARTS`] parts, and never shows a redacted value.
+//! fields. A sentence is one line, has no more than `PARTS` parts, and never shows a redacted value.
 
 mod autoscaling;
 mod config;

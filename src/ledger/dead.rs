@@ -2,6 +2,8 @@
 
 use rusqlite::{Connection, params};
 
+use super::now_ms;
+
 /// One of them, for people.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct Letter {
@@ -69,8 +71,8 @@ pub(super) fn revive(connection: &Connection) -> Result<Vec<i64>, rusqlite::Erro
     let mut sinks = Vec::new();
     for (id, sink, seq, object) in chosen {
         connection
-            .prepare_cached("INSERT OR IGNORE INTO deliveries (sink, seq, object) VALUES (?1, ?2, ?3)")?
-            .execute(params![sink, seq, object])?;
+            .prepare_cached("INSERT OR IGNORE INTO deliveries (sink, seq, object, since) VALUES (?1, ?2, ?3, ?4)")?
+            .execute(params![sink, seq, object, now_ms()])?;
         connection.prepare_cached("DELETE FROM dead_letters WHERE id = ?1")?.execute([id])?;
         sinks.push(sink);
     }

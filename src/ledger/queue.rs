@@ -25,6 +25,8 @@ pub struct Row {
     pub attempts: u32,
     /// Not before this time, in milliseconds.
     pub next_at: i64,
+    /// When it was asked for again, and 0 if it was not.
+    pub since: i64,
 }
 
 #[derive(Debug)]
@@ -44,6 +46,10 @@ pub struct Queue {
     after: i64,
     /// There may be rows after `after`.
     more: bool,
+    /// How far it has looked, also when it went back since.
+    seen: i64,
+    /// Objects that it went back for. Up to `seen` there is nothing else to be found.
+    catching_up: HashSet<i64>,
 }
 
 /// An object with a delivery on its way, or waiting for another try.
@@ -72,6 +78,8 @@ impl Queue {
             alone: HashSet::new(),
             after: 0,
             more: true,
+            seen: 0,
+            catching_up: HashSet::new(),
         }
     }
 
@@ -84,6 +92,8 @@ impl Queue {
     pub fn rewind(&mut self) {
         self.after = 0;
         self.more = true;
+        self.seen = 0;
+        self.catching_up.clear();
     }
 
     /// The page to read next: after which row, and how many.
@@ -109,6 +119,14 @@ impl Queue {
                     self.rows.insert(row.seq, *row);
                 } else {
                     busy.skip(row.seq);
+                    self.catching_up.remove(&row.object);
+                    if self.catching_up.is_empty() && self.after < self.seen {
+                        // What it went back for is in memory as far as it can be: a long backlog of one object is not
+                        // read again and again to its end.
+                        self.after = self.seen;
+                        self.more = true;
+                        return;
+                    }
                 }
                 continue;
             }
@@ -119,6 +137,10 @@ impl Queue {
             } else {
                 self.ready.insert(row.seq);
             }
+        }
+        if self.after >= self.seen {
+            self.seen = self.after;
+            self.catching_up.clear();
         }
     }
 
@@ -250,6 +272,7 @@ impl Queue {
         });
         self.after = self.after.min(first - 1);
         self.more = true;
+        self.catching_up.insert(object);
     }
 
     /// The file no longer holds it.
@@ -277,6 +300,10 @@ impl Queue {
 
     pub fn is_empty(&self) -> bool {
         self.rows.is_empty()
+    }
+
+    pub fn since(&self, seq: i64) -> i64 {
+        self.rows.get(&seq).map_or(0, |row| row.since)
     }
 
     pub fn attempts(&self, seq: i64) -> u32 {

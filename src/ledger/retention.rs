@@ -12,16 +12,30 @@ use std::{
 use rusqlite::{Connection, Transaction};
 use tokio_util::sync::CancellationToken;
 
-use super::{Ended, Lost, Shared, dead, now_ms, seat::millis};
+use super::{Ended, Lost, Shared, absence, dead, now_ms, search, seat::millis, silences, tally};
 use crate::cluster::store::{Reader, Store};
 
 /// Rows a step.
 const STEP: i64 = 500;
 /// Pages given back to the file system a step.
 const VACUUM: i64 = 500;
-/// How often the file is looked at, and how often for dead letters that are asked for.
+/// How often the file is looked at, and how often for what people asked for in it: dead letters, silences.
 const EVERY: Duration = Duration::from_secs(60);
-const REVIVE_EVERY: Duration = Duration::from_secs(2);
+const LOOK_EVERY: Duration = Duration::from_secs(2);
+/// Between two batches of a search that is behind.
+const SEARCH_STEP: Duration = Duration::from_millis(100);
+/// So many new events are brought into the search without waiting for the next look: they are still in memory.
+const SEARCH_AT: i64 = 250;
+
+/// Where the time of the newest event that was forgotten stands, in `meta`.
+pub(crate) const HORIZON: &str = "horizon";
+
+/// The time of the newest event that was forgotten.
+pub(super) fn horizon(connection: &Connection) -> Result<i64, rusqlite::Error> {
+    use rusqlite::OptionalExtension;
+    let mut statement = connection.prepare_cached("SELECT value FROM meta WHERE key = ?1")?;
+    Ok(statement.query_row([HORIZON], |row| row.get(0)).optional()?.unwrap_or(i64::MIN))
+}
 
 /// What is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,13 +65,28 @@ pub struct Removed {
 pub(super) async fn run(store: Store, shared: Arc<Shared>, keep: Keep, stop: CancellationToken) -> Ended {
     let mut next = tokio::time::Instant::now() + EVERY;
     let mut reader = None;
+    // The newest event when the search was last brought up to date; `None` while there is more to do.
+    let mut searching = None;
+    let mut newest = shared.newest.subscribe();
     loop {
+        // What is behind, after an upgrade or a burst, catches up in small steps.
+        let pause = if searching.is_none() { SEARCH_STEP } else { LOOK_EVERY };
+        let many = searching.map(|searched: i64| searched.saturating_add(SEARCH_AT));
         tokio::select! {
             () = stop.cancelled() => return Ended::Drained,
-            () = tokio::time::sleep(REVIVE_EVERY) => {}
+            () = tokio::time::sleep(pause) => {}
+            () = reaches(&mut newest, many) => {}
         }
         if revive(&store, &shared, &mut reader).await.is_err() {
             return Ended::StoreClosed;
+        }
+        silences::upkeep(&shared, reader.as_ref());
+        if searching.is_none_or(|seq| seq != *shared.newest.borrow()) {
+            let newest = *shared.newest.borrow();
+            match search::fill(&store, &shared).await {
+                Ok(more) => searching = (!more).then_some(newest),
+                Err(_) => return Ended::StoreClosed,
+            }
         }
         if tokio::time::Instant::now() < next {
             continue;
@@ -71,6 +100,15 @@ pub(super) async fn run(store: Store, shared: Arc<Shared>, keep: Keep, stop: Can
             // Others write, too.
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
+    }
+}
+
+/// When the newest event has this number; never when there is none.
+async fn reaches(newest: &mut tokio::sync::watch::Receiver<i64>, number: Option<i64>) {
+    match number {
+        // Its sender lives as long as whatever is told here.
+        Some(number) => drop(newest.wait_for(|newest| *newest >= number).await),
+        None => std::future::pending().await,
     }
 }
 
@@ -96,8 +134,8 @@ pub(super) async fn step(
     if removed.no_room > 0 {
         tracing::error!(
             events = removed.no_room,
-            "the state file has reached state.max_bytes with events that are still to be delivered: the oldest were \
-             removed undelivered; mend the sink or allow more room"
+            "the state file has reached state.max_bytes with dead letters, or with nothing but events that are still to be \
+             delivered: the oldest were removed undelivered; mend the sink or allow more room"
         );
     }
     if removed.expired > 0 {
@@ -144,10 +182,10 @@ pub fn remove(transaction: &Transaction<'_>, keep: Keep, now: i64) -> Result<Rem
         .prepare_cached("SELECT seq FROM (SELECT seq, time FROM events ORDER BY seq LIMIT ?1) WHERE time < ?2")?
         .query_map([STEP, cutoff], |row| row.get(0))?
         .collect::<Result<_, _>>()?;
-    for seq in &old {
-        removed.expired += forget_event(transaction, *seq)?;
-        removed.events += 1;
-    }
+    removed.expired += forget(transaction, &old)?;
+    absence::forget(transaction, cutoff)?;
+    silences::forget(transaction, cutoff)?;
+    removed.events += old.len() as u64;
     removed.more = old.len() as i64 >= STEP;
     if used_bytes(transaction)? <= keep.max_bytes {
         return Ok(removed);
@@ -166,25 +204,26 @@ pub fn remove(transaction: &Transaction<'_>, keep: Keep, now: i64) -> Result<Rem
     if idle_events.is_empty() {
         idle_events = idle("")?;
     }
-    for seq in &idle_events {
-        removed.expired += forget_event(transaction, *seq)?;
-        removed.events += 1;
-    }
+    removed.no_room += forget(transaction, &idle_events)?;
+    removed.events += idle_events.len() as u64;
     if idle_events.is_empty() {
         let oldest: Vec<i64> = transaction
             .prepare_cached("SELECT seq FROM events ORDER BY seq LIMIT ?1")?
             .query_map([STEP], |row| row.get(0))?
             .collect::<Result<_, _>>()?;
-        for seq in &oldest {
-            removed.no_room += forget_event(transaction, *seq)?;
-            removed.events += 1;
-        }
+        removed.no_room += forget(transaction, &oldest)?;
+        removed.events += oldest.len() as u64;
     }
     removed.more |= removed.events > 0;
     Ok(removed)
 }
 
-/// Removes an event and whatever was still to be done with it, and says how much that was.
+/// Removes events and whatever was still to be done with them, and says how much that was.
+pub(crate) fn forget(transaction: &Transaction<'_>, seqs: &[i64]) -> Result<u64, rusqlite::Error> {
+    tally::take_back(transaction, seqs)?;
+    seqs.iter().try_fold(0, |sum, seq| Ok(sum + forget_event(transaction, *seq)?))
+}
+
 fn forget_event(transaction: &Transaction<'_>, seq: i64) -> Result<u64, rusqlite::Error> {
     let deliveries = transaction
         .prepare_cached("DELETE FROM deliveries WHERE seq = ?1 AND sink IN (SELECT id FROM sinks)")?
@@ -192,6 +231,14 @@ fn forget_event(transaction: &Transaction<'_>, seq: i64) -> Result<u64, rusqlite
     let dead = transaction
         .prepare_cached("DELETE FROM dead_letters WHERE seq = ?1 AND sink IN (SELECT id FROM sinks)")?
         .execute([seq])?;
+    search::forget(transaction, seq)?;
+    // What was before this is not known any more.
+    transaction
+        .prepare_cached(
+            "INSERT INTO meta (key, value) SELECT ?2, time FROM events WHERE seq = ?1
+             ON CONFLICT (key) DO UPDATE SET value = max(value, excluded.value)",
+        )?
+        .execute(rusqlite::params![seq, HORIZON])?;
     transaction.prepare_cached("DELETE FROM events WHERE seq = ?1")?.execute([seq])?;
     Ok((deliveries + dead) as u64)
 }

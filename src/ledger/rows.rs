@@ -1,14 +1,22 @@
 //! Events in their table and out of it again.
 
-use std::{io, sync::Arc};
+use std::{
+    io,
+    sync::{Arc, LazyLock, Mutex, PoisonError},
+};
 
 use rusqlite::{Connection, OptionalExtension, params};
+use serde::de::DeserializeOwned;
 use xxhash_rust::xxh3::xxh3_64;
 use zstd::zstd_safe::{self, CCtx, DCtx};
 
+use super::mark::Place;
 use crate::event::Event;
 
 const LEVEL: i32 = 1;
+/// Shorter texts are stored as they are: a frame would hardly be smaller, and takes as long to make as the text itself.
+const WORTH_A_FRAME: usize = 400;
+const FRAME_MAGIC: [u8; 4] = zstd_safe::MAGICNUMBER.to_le_bytes();
 
 /// Writes events; keeps its buffers.
 pub(super) struct Encoder {
@@ -26,6 +34,9 @@ impl Encoder {
         self.json.clear();
         serde_json::to_writer(&mut self.json, value)
             .map_err(|error| rusqlite::Error::ToSqlConversionFailure(Box::new(error)))?;
+        if self.json.len() < WORTH_A_FRAME {
+            return Ok(self.json.clone());
+        }
         self.frame.clear();
         self.frame.reserve(zstd_safe::compress_bound(self.json.len()));
         self.context
@@ -49,8 +60,8 @@ impl Encoder {
         let seq = connection
             .prepare_cached(
                 "INSERT INTO events (id, time, type, api_group, resource, kind, namespace, name, uid, owner_kind,
-                 owner_namespace, owner_name, classes, managers, summary, event, inverse)
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17)",
+                 owner_namespace, owner_name, classes, managers, summary, event, inverse, observed, version)
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19)",
             )?
             .insert(params![
                 event.id,
@@ -70,6 +81,8 @@ impl Encoder {
                 event.summary,
                 frame,
                 inverse,
+                event.observed.as_str(),
+                r.version,
             ])?;
         Ok((seq, bytes))
     }
@@ -78,12 +91,16 @@ impl Encoder {
 /// ` spec image `: a word is found by ` word `.
 fn words<'a>(words: impl Iterator<Item = &'a str>) -> String {
     let mut text = String::from(" ");
-    for word in words {
-        // A manager's name may hold spaces.
-        text.extend(word.chars().map(|c| if c.is_whitespace() { '_' } else { c }));
+    for one in words {
+        text.push_str(&word(one));
         text.push(' ');
     }
     text
+}
+
+/// A manager's name may hold spaces; the word for it does not.
+pub(crate) fn word(name: &str) -> String {
+    name.chars().map(|c| if c.is_whitespace() { '_' } else { c }).collect()
 }
 
 pub(super) fn insert_delivery(
@@ -91,10 +108,20 @@ pub(super) fn insert_delivery(
     sink: i64,
     seq: i64,
     object: i64,
+    place: Option<Place>,
 ) -> Result<(), rusqlite::Error> {
     connection
-        .prepare_cached("INSERT INTO deliveries (sink, seq, object) VALUES (?1, ?2, ?3)")?
-        .execute(params![sink, seq, object])?;
+        .prepare_cached(
+            "INSERT INTO deliveries (sink, seq, object, feed, after, version) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+        )?
+        .execute(params![
+            sink,
+            seq,
+            object,
+            place.map(|place| place.feed),
+            place.map(|place| place.span.after),
+            place.map(|place| place.span.by),
+        ])?;
     Ok(())
 }
 
@@ -106,6 +133,11 @@ pub(super) fn object_key(event: &Event) -> i64 {
 
 /// Reads an event back, with the bytes of its JSON. `None` when there is no such row.
 pub fn event(connection: &Connection, seq: i64) -> Result<Option<(usize, Arc<Event>)>, rusqlite::Error> {
+    Ok(read(connection, seq)?.map(|(bytes, event)| (bytes, Arc::new(event))))
+}
+
+/// As [`event`], or as much of one as a type takes.
+pub fn read<T: DeserializeOwned>(connection: &Connection, seq: i64) -> Result<Option<(usize, T)>, rusqlite::Error> {
     let frame: Option<Vec<u8>> = connection
         .prepare_cached("SELECT event FROM events WHERE seq = ?1")?
         .query_row([seq], |row| row.get(0))
@@ -113,14 +145,20 @@ pub fn event(connection: &Connection, seq: i64) -> Result<Option<(usize, Arc<Eve
     let Some(frame) = frame else { return Ok(None) };
     let json = decompress(&frame)?;
     let event = serde_json::from_slice(&json).map_err(|error| damaged(&error.to_string()))?;
-    Ok(Some((json.len(), Arc::new(event))))
+    Ok(Some((json.len(), event)))
 }
 
-/// The JSON text of a stored frame.
+/// The JSON text of a stored frame, or of a text that was too short for one.
 pub fn decompress(frame: &[u8]) -> Result<Vec<u8>, rusqlite::Error> {
+    if !frame.starts_with(&FRAME_MAGIC) {
+        return Ok(frame.to_vec());
+    }
+    /// One for all readers: making one takes longer than most events do.
+    static CONTEXT: LazyLock<Mutex<DCtx<'static>>> = LazyLock::new(|| Mutex::new(DCtx::create()));
     let size = zstd_safe::get_frame_content_size(frame).ok().flatten().ok_or_else(|| damaged("no size"))?;
     let mut text = Vec::with_capacity(usize::try_from(size).map_err(|_| damaged("size"))?);
-    DCtx::create().decompress(&mut text, frame).map_err(|code| damaged(zstd_safe::get_error_name(code)))?;
+    let mut context = CONTEXT.lock().unwrap_or_else(PoisonError::into_inner);
+    context.decompress(&mut text, frame).map_err(|code| damaged(zstd_safe::get_error_name(code)))?;
     Ok(text)
 }
 

@@ -10,11 +10,11 @@ use std::{
 };
 
 use futures::future::BoxFuture;
-use rusqlite::{Transaction, params};
+use rusqlite::{Connection, Transaction, params};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
-use super::{Ended, Shared, count::SinkCounts, now_ms, queue::Row, rows};
+use super::{Ended, Shared, count::SinkCounts, now_ms, queue::Row, rows, whole::Wholes};
 use crate::{
     cluster::{
         reflector::Closed,
@@ -64,7 +64,17 @@ pub(super) struct Seat {
     pub(super) shared: Arc<Shared>,
     pub(super) counts: Arc<SinkCounts>,
     pub(super) wake: Arc<Wake>,
-    pub(super) stop: CancellationToken,
+    pub(super) stop: Stop,
+    pub(super) wholes: Wholes,
+}
+
+/// How a worker is asked to come to its end.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Stop {
+    /// When all that can be sent now has been: there is nobody who would go on with it.
+    pub(super) drained: CancellationToken,
+    /// When what is on its way is settled: another worker takes the rest.
+    pub(super) at_once: CancellationToken,
 }
 
 /// What became of a delivery, to be written down.
@@ -108,76 +118,124 @@ impl Ack {
 }
 
 impl Seat {
-    /// Reads something from the file without holding up the runtime.
+    /// Reads something from the file without holding up the runtime. What may heal (a disk that fails, no file handles
+    /// left) is tried again for as long as it takes, as the writer does; a damaged file is said to be so for the next
+    /// start, which sets it aside.
     pub(super) async fn read<T: Send + 'static>(
         &mut self,
-        what: impl FnOnce(&Reader) -> Result<T, rusqlite::Error> + Send + 'static,
+        mut what: impl FnMut(&mut Reader) -> Result<T, rusqlite::Error> + Send + 'static,
     ) -> Result<T, Ended> {
-        let reader = match self.reader.take() {
-            Some(reader) => reader,
-            None => self.store.reader().map_err(|error| failed(&error))?,
-        };
-        let read = tokio::task::spawn_blocking(move || {
-            let result = what(&reader);
-            (reader, result)
-        });
-        let (reader, result) = read.await.map_err(|error| Ended::Failed(error.to_string()))?;
-        self.reader = Some(reader);
-        result.map_err(|error| failed(&error))
+        let mut failures = 0;
+        loop {
+            let (reader, store) = (self.reader.take(), self.store.clone());
+            let read = tokio::task::spawn_blocking(move || {
+                let result = reader.map_or_else(|| store.reader(), Ok).and_then(|mut reader| {
+                    let value = what(&mut reader)?;
+                    Ok((reader, value))
+                });
+                (what, result)
+            });
+            let (back, result) = read.await.map_err(|error| Ended::Failed(error.to_string()))?;
+            what = back;
+            let error = match result {
+                Ok((reader, value)) => {
+                    self.reader = Some(reader);
+                    if failures > 0 {
+                        tracing::info!(sink = %self.name, "the state file can be read again");
+                    }
+                    return Ok(value);
+                }
+                Err(error) => error,
+            };
+            if !self.store.may_heal(&error) {
+                return Err(Ended::Failed(format!("the state file cannot be read: {error}")));
+            }
+            if failures == 0 {
+                tracing::error!(sink = %self.name, %error, "cannot read the state file; trying again");
+            }
+            tokio::select! {
+                () = tokio::time::sleep(self.backoff(failures)) => failures = failures.saturating_add(1),
+                // What is not read now is sent after the next start, or by who takes over.
+                () = self.stop.at_once.cancelled() => return Err(Ended::Drained),
+                () = self.stop.drained.cancelled() => return Err(Ended::Drained),
+            }
+        }
     }
 
+    /// A time that an earlier process wrote down may be far away by now, when its clock was wrong or ours is: nothing
+    /// waits longer than the longest pause.
     pub(super) async fn page(&mut self, after: i64, limit: usize) -> Result<Vec<Row>, Ended> {
         let sink = self.id;
+        let latest = now_ms().saturating_add(millis(self.retry.max));
         self.read(move |reader| {
             reader
                 .connection()
                 .prepare_cached(
-                    "SELECT seq, object, attempts, next_at FROM deliveries WHERE sink = ?1 AND seq > ?2
+                    "SELECT seq, object, attempts, next_at, since FROM deliveries WHERE sink = ?1 AND seq > ?2
                      ORDER BY seq LIMIT ?3",
                 )?
                 .query_map(params![sink, after, i64::try_from(limit).unwrap_or(i64::MAX)], |row| {
-                    Ok(Row { seq: row.get(0)?, object: row.get(1)?, attempts: row.get(2)?, next_at: row.get(3)? })
+                    Ok(Row {
+                        seq: row.get(0)?,
+                        object: row.get(1)?,
+                        attempts: row.get(2)?,
+                        next_at: row.get::<_, i64>(3)?.min(latest),
+                        since: row.get(4)?,
+                    })
                 })?
                 .collect()
         })
         .await
     }
 
-    /// The events of these rows, with their sizes. One that cannot be read is `None`.
-    pub(super) async fn events(&mut self, seqs: Vec<i64>) -> Result<Vec<Option<(usize, Arc<Event>)>>, Ended> {
-        let mut found: Vec<_> = seqs.iter().map(|seq| self.shared.recent.get(*seq)).collect();
-        let missing: Vec<i64> = seqs.iter().zip(&found).filter(|(_, e)| e.is_none()).map(|(seq, _)| *seq).collect();
+    /// The events of these rows.
+    pub(super) async fn events(&mut self, seqs: Vec<i64>) -> Result<Vec<Found>, Ended> {
+        let recent: Vec<_> = seqs.iter().map(|seq| self.shared.recent.get(*seq)).collect();
+        let missing: Vec<i64> = seqs.iter().zip(&recent).filter(|(_, e)| e.is_none()).map(|(seq, _)| *seq).collect();
+        let mut read: HashMap<i64, Found> = HashMap::new();
         if !missing.is_empty() {
-            let read: HashMap<i64, _> = self
+            let sink = self.id;
+            read = self
                 .read(move |reader| {
-                    let each = |seq: i64| match rows::event(reader.connection(), seq) {
-                        Ok(event) => Ok((seq, event)),
-                        Err(error @ rusqlite::Error::FromSqlConversionFailure(..)) => {
-                            tracing::error!(%error, seq, "a recorded event cannot be read");
-                            Ok((seq, None))
-                        }
-                        Err(error) => Err(error),
-                    };
-                    missing.into_iter().map(each).collect()
+                    missing.iter().map(|seq| Ok((*seq, find(reader.connection(), sink, *seq)?))).collect()
                 })
                 .await?;
-            for (seq, event) in seqs.iter().zip(&mut found) {
-                if event.is_none() {
-                    *event = read.get(seq).cloned().flatten();
-                }
-            }
         }
-        Ok(found)
+        let found = seqs.iter().zip(recent).map(|(seq, recent)| match recent {
+            Some((size, event)) => Found::Event(size, event),
+            None => read.remove(seq).unwrap_or(Found::Gone),
+        });
+        Ok(found.collect())
     }
 
-    /// A pause before the next attempt: twice as long each time, anywhere in its upper half.
+    /// An event of this size with the object that it left, where it is known; see [`Wholes`].
+    pub(super) async fn whole(
+        &mut self,
+        seq: i64,
+        (size, event): (usize, Arc<Event>),
+    ) -> Result<(usize, Arc<Event>), Ended> {
+        let mut wholes = std::mem::take(&mut self.wholes);
+        let (wholes, (more, event)) = self
+            .read(move |reader| {
+                let filled = wholes.fill(reader, seq, event.clone())?;
+                Ok((std::mem::take(&mut wholes), filled))
+            })
+            .await?;
+        self.wholes = wholes;
+        Ok((size + more, event))
+    }
+
     pub(super) fn backoff(&self, attempts: u32) -> Duration {
-        let whole = self.retry.min.saturating_mul(1 << attempts.min(20)).min(self.retry.max);
-        whole.mul_f64(0.5 + 0.5 * rand::random::<f64>())
+        pause(&self.retry, attempts, rand::random())
     }
 
-    pub(super) fn out_of_budget(&self, event: &Event, now: i64) -> bool {
-        now.saturating_sub(event.time.as_millisecond()) > millis(self.retry.budget)
+    /// Whether what was to be delivered since `began` is to be given up.
+    pub(super) fn out_of_budget(&self, began: i64, now: i64) -> bool {
+        now.saturating_sub(began) > millis(self.retry.budget)
+    }
+
+    pub(super) fn given_up(&self, reason: &str) -> String {
+        format!("not delivered within {:.1} h: {reason}", self.retry.budget.as_secs_f64() / 3600.0)
     }
 
     pub(super) fn write_acks(&self, acks: Vec<Ack>) -> BoxFuture<'static, Result<Vec<i64>, Closed>> {
@@ -198,10 +256,58 @@ impl Seat {
     }
 }
 
-fn failed(error: &rusqlite::Error) -> Ended {
-    Ended::Failed(format!("the state file cannot be read: {error}"))
+/// What is there of an event that is to be delivered.
+#[derive(Debug)]
+pub(super) enum Found {
+    /// With the bytes of its JSON.
+    Event(usize, Arc<Event>),
+    /// Retention took it, with its deliveries, and counted that.
+    Gone,
+    /// It cannot be read, or is missing though it is still to be delivered.
+    Damaged,
+}
+
+fn find(connection: &Connection, sink: i64, seq: i64) -> Result<Found, rusqlite::Error> {
+    match rows::event(connection, seq) {
+        Ok(Some((size, event))) => Ok(Found::Event(size, event)),
+        Ok(None) => {
+            // Both go in one transaction: looked at in this order, one that is there still was meant to be sent.
+            let waits = connection
+                .prepare_cached("SELECT 1 FROM deliveries WHERE sink = ?1 AND seq = ?2")?
+                .exists(params![sink, seq])?;
+            Ok(if waits { Found::Damaged } else { Found::Gone })
+        }
+        Err(error @ rusqlite::Error::FromSqlConversionFailure(..)) => {
+            tracing::error!(%error, seq, "a recorded event cannot be read");
+            Ok(Found::Damaged)
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// A pause before the next attempt: twice as long each time, anywhere in its upper half. `share` is from 0 to 1.
+fn pause(retry: &Retry, attempts: u32, share: f64) -> Duration {
+    let whole = retry.min.saturating_mul(1 << attempts.min(20)).min(retry.max);
+    whole.mul_f64(0.5 + 0.5 * share)
 }
 
 pub(super) fn millis(duration: Duration) -> i64 {
     i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pause_is_twice_as_long_each_time_in_its_upper_half_and_never_longer_than_the_longest() {
+        let retry = Retry { min: Duration::from_secs(1), max: Duration::from_secs(60), ..Retry::default() };
+        let range = |attempts| [0.0, 1.0].map(|share| pause(&retry, attempts, share).as_secs_f64());
+        let all: Vec<[f64; 2]> = (0..8).map(range).collect();
+        let expected =
+            [[0.5, 1.0], [1.0, 2.0], [2.0, 4.0], [4.0, 8.0], [8.0, 16.0], [16.0, 32.0], [30.0, 60.0], [30.0, 60.0]];
+        assert_eq!(all, expected);
+        assert_eq!(range(u32::MAX), [30.0, 60.0], "however often");
+        assert_eq!(pause(&retry, 1, 0.5).as_secs_f64(), 1.5, "anywhere between the two");
+    }
 }

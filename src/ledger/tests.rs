@@ -1,6 +1,11 @@
 //! Delivery with scripted sinks on a real file.
 
+mod damage;
+mod exchange;
 mod journal;
+mod replicas;
+mod silences;
+mod whole;
 
 use std::{
     collections::{BTreeMap, HashMap, VecDeque},
@@ -240,6 +245,23 @@ async fn what_is_not_delivered_within_its_budget_is_a_dead_letter() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_dead_letter_that_is_asked_for_again_has_its_whole_budget_again() {
+    let folder = folder();
+    let script = Script::new([Outcome::reject("no"), Outcome::retry("down"), Outcome::retry("down")]);
+    let retry = Retry { budget: Duration::from_secs(5), ..quick() };
+    let rig = Rig::open(&folder.path().join("k.db"), vec![("a", retry, script.clone())]).await;
+    let mut old = Event::clone(&event("web", 1));
+    old.time -= jiff::SignedDuration::from_hours(1);
+    rig.append([Arc::new(old)]).await;
+    until("a dead letter", || rig.count("SELECT count(*) FROM dead_letters") == 1).await;
+    let other = rusqlite::Connection::open(folder.path().join("k.db")).unwrap();
+    assert_eq!(dead::retry(&other, None, None).unwrap(), 1);
+    until("it is delivered", || script.taken().len() == 1).await;
+    assert_eq!(script.attempts.load(SeqCst), 4);
+    rig.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_restart_goes_on_where_it_stopped_and_a_new_sink_begins_with_new_events() {
     let folder = folder();
     let path = folder.path().join("k.db");
@@ -292,9 +314,24 @@ async fn a_sink_that_is_disabled_gets_nothing_more_and_loses_nothing() {
     rig.append([event("web", 1)]).await;
     until("it is disabled", || rig.ledger.counts().sinks()[0].1.health().disabled).await;
     rig.append([event("web", 2), event("db", 3)]).await;
-    tokio::time::sleep(Duration::from_millis(150)).await;
-    assert_eq!(script.attempts.load(SeqCst), 1);
     assert_eq!(rig.waiting(), 3);
+    // At the end everything is sent that can be.
+    rig.close().await;
+    assert_eq!(script.attempts.load(SeqCst), 1);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn one_that_leads_no_more_does_not_call_its_sinks_failing() {
+    let folder = folder();
+    let script = Script::new((0..100_000).map(|_| Outcome::retry("down")));
+    let mut rig = Rig::open(&folder.path().join("k.db"), vec![("a", quick(), script)]).await;
+    rig.append([event("web", 1)]).await;
+    let counts = rig.ledger.counts().sink(&"a".into());
+    until("it fails", || counts.health().failing.is_some()).await;
+    rig.delivery.as_mut().unwrap().stop_leading().await;
+    assert_eq!((counts.health().failing, counts.health().failing_since), (None, None));
+    rig.delivery.as_mut().unwrap().lead().unwrap();
+    until("it fails again", || counts.health().failing.is_some()).await;
     rig.close().await;
 }
 
@@ -306,6 +343,26 @@ async fn a_closed_pipe_ends_the_worker_cleanly() {
     rig.append([event("web", 1)]).await;
     let ended = rig.delivery.as_mut().unwrap().next_end().await;
     assert_eq!(ended, Some(("log".into(), Ended::Closed)));
+    rig.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_clock_that_was_ahead_holds_up_no_delivery_after_the_next_start() {
+    let folder = folder();
+    let path = folder.path().join("k.db");
+    let down = Script::new((0..100_000).map(|_| Outcome::retry("down")));
+    let rig = Rig::open(&path, vec![("a", quick(), down)]).await;
+    rig.append([event("web", 1)]).await;
+    until("it was tried", || rig.count("SELECT attempts FROM deliveries") > 0).await;
+    rig.close().await;
+    let (store, writing) = Store::open(&Place::File(path.clone()), None).unwrap();
+    let ahead = |tx: &rusqlite::Transaction<'_>| tx.execute("UPDATE deliveries SET next_at = next_at + 36000000", []);
+    store.write(Box::new(move |tx| ahead(tx).map(drop))).await.unwrap();
+    drop(store);
+    tokio::task::spawn_blocking(move || writing.join()).await.unwrap();
+    let script = Script::new([]);
+    let rig = Rig::open(&path, vec![("a", quick(), script.clone())]).await;
+    until("it arrived", || script.taken().len() == 1).await;
     rig.close().await;
 }
 
@@ -396,11 +453,59 @@ async fn new_settings_take_over_what_waits_and_leave_the_other_sinks_alone() {
         (settings("a", changed), Built::Sink(right.clone() as Arc<dyn Sink>)),
         (settings("b", quick()), Built::Sink(Script::new([]) as Arc<dyn Sink>)),
     ];
-    rig.delivery.as_mut().unwrap().set(sinks).await.unwrap();
+    rig.delivery.as_mut().unwrap().set(sinks, None).await.unwrap();
     rig.append([event("web", 20)]).await;
     until("a has it all", || right.taken().len() == 21).await;
     until("b goes on as it was", || other.taken().len() == 21).await;
     let versions: Vec<usize> = right.of("web").iter().map(|v| v.parse().unwrap()).collect();
     assert!(versions.is_sorted(), "{versions:?}");
+    rig.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_end_that_comes_while_another_sink_is_stopped_is_told_of_afterwards() {
+    let folder = folder();
+    let (slow, closing) = (Script::new([]), Script::new([Outcome::Closed]));
+    *slow.delay.lock().unwrap() = Duration::from_millis(200);
+    let patient = Retry { timeout: Duration::from_secs(10), ..quick() };
+    let sinks = vec![("slow", patient, slow.clone()), ("closing", quick(), closing.clone())];
+    let mut rig = Rig::open(&folder.path().join("k.db"), sinks).await;
+    rig.append([event("web", 1)]).await;
+    until("both are at it", || slow.attempts.load(SeqCst) == 1 && closing.attempts.load(SeqCst) == 1).await;
+    let delivery = rig.delivery.as_mut().unwrap();
+    let left = vec![(settings("closing", quick()), Built::Sink(closing.clone() as Arc<dyn Sink>))];
+    delivery.set(left, None).await.unwrap();
+    let ended = tokio::time::timeout(Duration::from_secs(5), delivery.next_end()).await.expect("it is not forgotten");
+    assert_eq!(ended, Some(("closing".into(), Ended::Closed)));
+    assert_eq!(slow.taken().len(), 1, "what was in hand was finished");
+    rig.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_sink_that_is_renamed_under_load_loses_nothing_between_the_names() {
+    let folder = folder();
+    let script = Script::new([]);
+    *script.delay.lock().unwrap() = Duration::from_millis(2);
+    let to = |name: &'static str| -> Option<Route> {
+        Some(Arc::new(move |_: &Event, _: &Around| Decision { sinks: vec![name.into()], ..Decision::default() }))
+    };
+    let mut rig = Rig::open(&folder.path().join("k.db"), vec![("old", quick(), script.clone())]).await;
+    rig.ledger.set_route(to("old"));
+    let (ledger, store) = (rig.ledger.clone(), rig.store.clone());
+    let load = tokio::spawn(async move {
+        for n in 0..300 {
+            ledger.append(&store, event("web", n)).await.unwrap();
+        }
+    });
+    for name in ["new", "old", "newer"] {
+        tokio::time::sleep(Duration::from_millis(30)).await;
+        let renamed = vec![(settings(name, quick()), Built::Sink(script.clone() as Arc<dyn Sink>))];
+        rig.delivery.as_mut().unwrap().set(renamed, to(name)).await.unwrap();
+    }
+    load.await.unwrap();
+    until("all have come", || script.taken().len() >= 300).await;
+    let mut versions: Vec<usize> = script.of("web").iter().map(|v| v.parse().unwrap()).collect();
+    versions.sort_unstable();
+    assert_eq!(versions, (0..300).collect::<Vec<_>>(), "each once");
     rig.close().await;
 }

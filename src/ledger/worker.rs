@@ -13,10 +13,10 @@ use futures::{
 
 use super::{
     Ended,
-    count::Lost,
-    now_ms,
+    count::{Answer, Lost},
+    lead, now_ms,
     queue::Queue,
-    seat::{Ack, Seat, millis},
+    seat::{Ack, Found, Seat, millis},
 };
 use crate::{
     cluster::reflector::Closed,
@@ -35,6 +35,7 @@ struct Sent {
     seqs: Vec<i64>,
     events: Vec<Arc<Event>>,
     outcome: Outcome,
+    took: Duration,
 }
 
 struct Worker {
@@ -54,6 +55,7 @@ struct Worker {
     disabled: bool,
     closed: bool,
     draining: bool,
+    leaving: bool,
 }
 
 pub(super) async fn run(seat: Seat, sink: Arc<dyn Sink>) -> Ended {
@@ -72,6 +74,7 @@ pub(super) async fn run(seat: Seat, sink: Arc<dyn Sink>) -> Ended {
         disabled: false,
         closed: false,
         draining: false,
+        leaving: false,
     };
     worker.run().await.unwrap_or_else(|ended| ended)
 }
@@ -98,7 +101,8 @@ impl Worker {
                 }
                 () = wake.woken() => if wake.take_rewind() { self.queue.rewind() } else { self.queue.wake() },
                 () = tokio::time::sleep(timer) => {}
-                () = stop.cancelled(), if !self.draining => {
+                () = stop.at_once.cancelled(), if !self.leaving => self.leaving = true,
+                () = stop.drained.cancelled(), if !self.draining => {
                     self.draining = true;
                     // What was committed before this moment is part of it.
                     self.queue.wake();
@@ -108,7 +112,9 @@ impl Worker {
     }
 
     async fn fill(&mut self) -> Result<(), Ended> {
-        while let Some((after, limit)) = self.queue.wants() {
+        while !self.leaving
+            && let Some((after, limit)) = self.queue.wants()
+        {
             let page = self.seat.page(after, limit).await?;
             self.queue.load(after, limit, &page, now_ms());
         }
@@ -117,7 +123,8 @@ impl Worker {
 
     fn may_send(&self) -> bool {
         let room = if self.failures >= DOWN { 1 } else { self.pace.in_flight };
-        !self.disabled && !self.closed && self.in_flight.len() < room && now_ms() >= self.paused_until
+        let able = !self.disabled && !self.closed && !self.leaving && self.in_flight.len() < room;
+        able && now_ms() >= self.paused_until && self.seat.shared.lead.holds()
     }
 
     async fn begin(&mut self) -> Result<(), Ended> {
@@ -130,13 +137,18 @@ impl Worker {
             let found = self.seat.events(seqs.clone()).await?;
             let (mut events, mut sending, mut bytes) = (Vec::new(), Vec::new(), 0);
             for (n, (seq, event)) in seqs.iter().zip(found).enumerate() {
-                let Some((size, event)) = event else {
-                    // Nothing can be sent any more; that it was is counted.
-                    self.seat.shared.counts.lose(Lost::Damaged, 1);
-                    self.queue.finish(*seq);
-                    self.acks.push(Ack::Done { seq: *seq });
-                    continue;
+                let found = match event {
+                    Found::Event(size, event) => (size, event),
+                    gone => {
+                        // Nothing can be sent any more. What retention took, it has counted itself.
+                        self.seat.shared.counts.lose(Lost::Damaged, u64::from(matches!(gone, Found::Damaged)));
+                        self.queue.finish(*seq);
+                        self.acks.push(Ack::Done { seq: *seq });
+                        continue;
+                    }
                 };
+                let whole = self.sink.wants_whole();
+                let (size, event) = if whole { self.seat.whole(*seq, found).await? } else { found };
                 if bytes + size > BATCH_BYTES && !events.is_empty() {
                     self.queue.put_back(&seqs[n..]);
                     break;
@@ -157,24 +169,35 @@ impl Worker {
         self.seat.counts.attempts.fetch_add(1, Ordering::Relaxed);
         let (sink, timeout, patient) = (self.sink.clone(), self.seat.retry.timeout, self.pace.patient);
         self.in_flight.push(Box::pin(async move {
+            let began = tokio::time::Instant::now();
             let outcome = if patient {
                 sink.send(&events).await
             } else {
                 let late = || Outcome::retry(format!("no answer within {} s", timeout.as_secs_f32()));
                 tokio::time::timeout(timeout, sink.send(&events)).await.unwrap_or_else(|_| late())
             };
-            Sent { seqs, events, outcome }
+            Sent { seqs, events, outcome, took: began.elapsed() }
         }));
     }
 
     fn settle(&mut self, sent: Sent) {
-        let Sent { seqs, events, outcome } = sent;
+        let Sent { seqs, events, outcome, took } = sent;
         let now = now_ms();
+        let answer = match &outcome {
+            Outcome::Delivered => Some(Answer::Delivered),
+            Outcome::Retry { .. } => Some(Answer::Retry),
+            Outcome::Reject { .. } => Some(Answer::Rejected),
+            Outcome::Disabled { .. } => Some(Answer::Disabled),
+            Outcome::Closed => None,
+        };
+        if let Some(answer) = answer {
+            self.seat.counts.answered(answer, took);
+        }
         match outcome {
             Outcome::Delivered => {
                 self.failures = 0;
-                let delay = events.iter().map(|event| now.saturating_sub(event.time.as_millisecond()).max(0)).sum();
-                self.seat.counts.succeeded(events.len(), i64::cast_unsigned(delay));
+                let delays = events.iter().map(|event| now.saturating_sub(event.time.as_millisecond()));
+                self.seat.counts.succeeded(delays);
                 for seq in seqs {
                     self.queue.finish(seq);
                     self.acks.push(Ack::Done { seq });
@@ -216,9 +239,9 @@ impl Worker {
         }
         let (mut again, mut attempts) = (Vec::new(), 0);
         for (seq, event) in seqs.iter().zip(events) {
-            if self.seat.out_of_budget(event, now) {
-                let hours = self.seat.retry.budget.as_secs_f64() / 3600.0;
-                self.give_up(*seq, &format!("not delivered within {hours:.1} h: {reason}"));
+            let began = event.time.as_millisecond().max(self.queue.since(*seq));
+            if self.seat.out_of_budget(began, now) {
+                self.give_up(*seq, &self.seat.given_up(reason));
             } else {
                 attempts = attempts.max(self.queue.attempts(*seq));
                 again.push(*seq);
@@ -256,9 +279,13 @@ impl Worker {
         if self.closed {
             return Some(Ended::Closed);
         }
+        if self.leaving {
+            return Some(Ended::Drained);
+        }
         let now = now_ms();
         let from = if self.asked_to_wait { now.max(self.paused_until) } else { now };
-        let can_send = !self.disabled && from >= self.paused_until && self.queue.has_ready(from);
+        let able = !self.disabled && self.seat.shared.lead.holds();
+        let can_send = able && from >= self.paused_until && self.queue.has_ready(from);
         (self.draining && !can_send).then_some(Ended::Drained)
     }
 
@@ -268,9 +295,11 @@ impl Worker {
         let now = now_ms();
         let room = if self.failures >= DOWN { 1 } else { self.pace.in_flight };
         // While no more may begin, what is in flight wakes the worker.
-        let stuck = self.disabled || self.closed || self.in_flight.len() >= room;
+        let stuck = self.disabled || self.closed || self.leaving || self.in_flight.len() >= room;
         let wait = if stuck {
             LONG
+        } else if !self.seat.shared.lead.holds() {
+            millis(lead::LOOK)
         } else if self.queue.has_ready(now.max(self.paused_until)) {
             self.paused_until - now
         } else {

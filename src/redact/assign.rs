@@ -4,6 +4,8 @@
 
 use super::{
     Rules,
+    keys::Group,
+    mapping::{self, Mapping},
     mark::{LAST_APPLIED, says_nothing},
     text::Span,
 };
@@ -14,12 +16,20 @@ const NAME: usize = 128;
 /// How far around a name is looked.
 const NEAR: usize = 256;
 
+/// Mappings under the names of credentials that are inside of each other are read by their fields this far; one further
+/// down is masked whole. So no part of a text is read more often.
+const NESTED: usize = 8;
+
 const LAST_APPLIED_DOMAIN: &str = "kubectl.kubernetes.io/";
 
 impl Rules {
     /// `hits`: where something that may be part of a name stands.
     pub(super) fn assignments(&self, text: &str, hits: &[usize], spans: &mut Vec<Span>) {
         let mut done = 0;
+        // Asked of every name, so it is found out once.
+        let has_lines = !hits.is_empty() && text.trim_end().contains('\n');
+        // Where the mappings end that have been read and are not over yet.
+        let mut open: Vec<usize> = Vec::new();
         for &hit in hits {
             if hit < done {
                 continue;
@@ -31,15 +41,34 @@ impl Rules {
             if !last_applied && !self.credential(bare) {
                 continue;
             }
-            let value = Value { text, name: &name, bare };
+            let value = Value { text, name: &name, bare, has_lines };
             if let Some((start, end)) = value.find() {
                 done = done.max(end);
                 let value = &text[start..end];
                 if !says_nothing(value) {
                     spans.push((start, end, None));
                 }
+            } else if let Some(mapping) = value.mapping() {
+                open.retain(|end| *end > name.start);
+                if open.len() >= NESTED {
+                    done = done.max(mapping.end);
+                    spans.push((mapping.start, mapping.end, None));
+                    continue;
+                }
+                open.push(mapping.end);
+                let hidden = mapping.values.into_iter().filter(|part| !says_nothing(&text[part.clone()]));
+                spans.extend(hidden.map(|part| (part.start, part.end, None)));
             }
         }
+    }
+
+    /// The name of a credential that the value at this place is assigned to.
+    pub(super) fn name_before<'t>(&self, text: &'t str, at: usize) -> Option<&'t str> {
+        let before = text[..at].trim_end_matches([' ', '\t']).strip_suffix([':', '='])?;
+        let name = before.trim_end_matches([' ', '"', '\'', '\\']);
+        let len = name.bytes().rev().take(NAME).take_while(|b| is_name(*b)).count();
+        let name = name[name.len() - len..].trim_start_matches('-');
+        (!name.is_empty() && self.credential(name)).then_some(name)
     }
 }
 
@@ -59,6 +88,8 @@ struct Value<'a> {
     text: &'a str,
     name: &'a std::ops::Range<usize>,
     bare: &'a str,
+    /// Whether the text has more than one line.
+    has_lines: bool,
 }
 
 impl Value<'_> {
@@ -91,6 +122,29 @@ impl Value<'_> {
         }
     }
 
+    /// The name is one of a mapping: `passwords:` and a line for each, or `tokens: {ci: x}`.
+    fn mapping(&self) -> Option<Mapping> {
+        let bytes = self.text.as_bytes();
+        let mut at = self.name.end;
+        while let Some(b'"' | b'\'') = bytes.get(at) {
+            at += 1;
+        }
+        let gap = self.spaces(at);
+        if !matches!(bytes.get(gap), Some(b':' | b'=')) {
+            return None;
+        }
+        let from = self.spaces(gap + 1);
+        match bytes.get(from) {
+            Some(b'{') => mapping::flow(self.text, from, Group::of(self.bare)),
+            Some(b'\n' | b'\r') if bytes[gap] == b':' && self.begins_line() => {
+                let line = self.text[..self.name.start].rfind('\n').map_or(0, |at| at + 1);
+                let next = from + self.text[from..].find('\n').map_or(0, |len| len + 1);
+                mapping::block(self.text, line, next, Group::of(self.bare))
+            }
+            _ => None,
+        }
+    }
+
     fn spaces(&self, from: usize) -> usize {
         from + self.text.as_bytes()[from..].iter().take_while(|b| matches!(b, b' ' | b'\t')).count()
     }
@@ -120,8 +174,7 @@ impl Value<'_> {
         let alone = self.begins_line()
             && bytes[self.name.start].is_ascii_lowercase()
             && self.near_after(gap).split('\n').next().is_some_and(|rest| rest.split_whitespace().count() == 1);
-        let setting =
-            alone && (self.bare.contains("pass") || self.bare == "masterauth" || self.text.trim_end().contains('\n'));
+        let setting = alone && (self.bare.contains("pass") || self.bare == "masterauth" || self.has_lines);
         let netrc = self.bare == "password" && self.near_before().contains("login ");
         if flag || setting || netrc { self.value(gap, false) } else { None }
     }

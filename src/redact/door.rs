@@ -1,6 +1,6 @@
 //! The door itself: one object's bytes in, one [`Document`] or the reason why not out.
 
-use std::{collections::BTreeMap, sync::LazyLock};
+use std::collections::BTreeMap;
 
 use regex::Regex;
 
@@ -32,11 +32,36 @@ pub(super) struct Rules {
     patterns: Vec<Regex>,
 }
 
-/// A sentence of a server, which may quote an object, with what looks like a secret in it masked: for errors, which end up
-/// in logs. The masks are of this process alone, so they cannot be compared with those of documents.
-pub fn message(text: &str) -> String {
-    static RULES: LazyLock<Rules> = LazyLock::new(|| Rules { mask: Mask::new(&rand::random()), patterns: Vec::new() });
-    RULES.text(text, 0).unwrap_or_else(|| text.to_owned())
+/// Masks what looks like a secret in sentences of a server, which may quote an object: for errors, which end up in logs.
+#[derive(Debug)]
+pub struct Sentences(Rules);
+
+impl Sentences {
+    /// `patterns` as in [`Settings::patterns`]. The masks are of this value alone, so they cannot be compared with those of
+    /// documents.
+    pub fn new(patterns: &[String]) -> Result<Self, Error> {
+        Ok(Self(Rules { mask: Mask::new(&rand::random()), patterns: compiled(patterns)? }))
+    }
+
+    pub fn masked(&self, text: &str) -> String {
+        self.0.text(text, 0).unwrap_or_else(|| text.to_owned())
+    }
+}
+
+impl Default for Sentences {
+    /// Without any pattern of the user's.
+    fn default() -> Self {
+        Self(Rules { mask: Mask::new(&rand::random()), patterns: Vec::new() })
+    }
+}
+
+fn compiled(patterns: &[String]) -> Result<Vec<Regex>, Error> {
+    let compile = |pattern: &String| {
+        let regex = Regex::new(pattern)
+            .map_err(|source| Error::Pattern { pattern: pattern.clone(), source: Box::new(source) })?;
+        if regex.is_match("") { Err(Error::EmptyPattern { pattern: pattern.clone() }) } else { Ok(regex) }
+    };
+    patterns.iter().map(compile).collect()
 }
 
 /// Why an object did not pass. Texts never hold any of its bytes.
@@ -55,14 +80,9 @@ pub enum Refused {
 impl Door {
     /// `key`: of the masks, kept with the ledger. With another key every masked value would seem to have changed.
     pub fn new(settings: &Settings, key: &[u8; 32]) -> Result<Self, Error> {
-        let patterns = settings.patterns.iter().map(|pattern| {
-            let regex = Regex::new(pattern)
-                .map_err(|source| Error::Pattern { pattern: pattern.clone(), source: Box::new(source) })?;
-            if regex.is_match("") { Err(Error::EmptyPattern { pattern: pattern.clone() }) } else { Ok(regex) }
-        });
         Ok(Self {
             secrets: settings.secrets,
-            rules: Rules { mask: Mask::new(key), patterns: patterns.collect::<Result<_, _>>()? },
+            rules: Rules { mask: Mask::new(key), patterns: compiled(&settings.patterns)? },
             noise: Paths::new(settings.noise, &settings.ignore)?,
             max_bytes: settings.max_bytes,
         })
@@ -79,9 +99,9 @@ impl Door {
         let mut meta = meta(&tape, metadata, name.into_owned());
 
         let managed_fields = tape.get(metadata, "managedFields");
-        for field in ["managedFields", "resourceVersion", "generation", "selfLink"] {
-            drop_fields(&mut tape, metadata, |name| name == field);
-        }
+        drop_fields(&mut tape, metadata, |name| {
+            matches!(name, "managedFields" | "resourceVersion" | "generation" | "selfLink")
+        });
         let unreadable = self.unreadable(&tape, metadata)?;
         if unreadable.is_some() {
             drop_fields(&mut tape, 0, |name| name != "metadata");
@@ -186,12 +206,14 @@ fn drop_fields(tape: &mut Tape<'_>, at: usize, which: impl Fn(&str) -> bool) {
     }
 }
 
-/// Secrets of type helm.sh/release.v1, and the ConfigMaps that Helm can be told to use instead.
+/// Secrets of type helm.sh/release.v1, and the ConfigMaps that Helm can be told to use instead, which it knows by their
+/// name and a label. The label alone is anybody's: what has it and is no release keeps its data.
 fn is_helm_release(tape: &Tape<'_>, metadata: usize) -> bool {
     let helm_type = tape.get_string(0, "type").is_some_and(|kind| kind.starts_with("helm.sh/release"));
+    let named = tape.get_string(metadata, "name").is_some_and(|name| name.starts_with("sh.helm.release.v1."));
     let label = |name| tape.get(metadata, "labels").and_then(|labels| tape.get_string(labels, name));
     helm_type
-        || label("owner").is_some_and(|owner| owner == "helm")
+        || (named && label("owner").is_some_and(|owner| owner == "helm"))
         || label("OWNER").is_some_and(|owner| owner == "TILLER")
 }
 

@@ -9,7 +9,14 @@ pub(super) struct Emitter<'t, 'a> {
     tape: &'t Tape<'a>,
     pub(super) out: Vec<u8>,
     /// Keys of the objects that are open now, to be sorted; one stack for all of them.
-    keys: Vec<u32>,
+    keys: Vec<Key>,
+}
+
+/// A key's place on the tape, and its first bytes as a number: most keys are told apart by those.
+#[derive(Clone, Copy)]
+struct Key {
+    first: u64,
+    at: u32,
 }
 
 impl<'t, 'a> Emitter<'t, 'a> {
@@ -62,20 +69,22 @@ impl<'t, 'a> Emitter<'t, 'a> {
     /// Prints an object of the fields at these keys, and of `more` texts, which must be sorted and none of the fields.
     pub(super) fn object(&mut self, more: &[(&str, &str)], keys: impl Iterator<Item = usize>) -> bool {
         let (tape, from, start) = (self.tape, self.keys.len(), self.out.len());
-        self.keys.extend(keys.map(|key| key as u32));
+        self.keys.extend(keys.map(|key| Key { first: first_bytes(tape, key), at: key as u32 }));
         let to = self.keys.len();
         let had_fields = to > from;
-        if !self.keys[from..].is_sorted_by(|&a, &b| compare(tape, a, b).is_lt()) {
-            self.keys[from..].sort_by(|&a, &b| compare(tape, a, b));
+        // Sorted, and each key once.
+        let ready = self.keys[from..].is_sorted_by(|a, b| compare(tape, *a, *b).is_lt());
+        if !ready {
+            self.keys[from..].sort_by(|a, b| compare(tape, *a, *b));
         }
         self.out.push(b'{');
         let mut more = more.iter().peekable();
         for i in from..to {
-            let key = self.keys[i];
-            let name = key_text(tape, key);
-            if i + 1 < to && compare(tape, key, self.keys[i + 1]).is_eq() {
+            let Key { at: key, .. } = self.keys[i];
+            if !ready && i + 1 < to && compare(tape, self.keys[i], self.keys[i + 1]).is_eq() {
                 continue;
             }
+            let name = key_text(tape, key);
             while let Some((extra, text)) = more.next_if(|(extra, _)| *extra < name.as_ref()) {
                 self.field(start, extra);
                 self.string(text);
@@ -149,13 +158,29 @@ pub(super) fn quote(out: &mut Vec<u8>, text: &str) {
     let _ = serde_json::to_writer(out, text);
 }
 
-fn compare(tape: &Tape<'_>, a: u32, b: u32) -> std::cmp::Ordering {
-    let (left, right) = (&tape.tokens[a as usize], &tape.tokens[b as usize]);
-    if left.escaped || right.escaped || left.fate != Fate::Keep || right.fate != Fate::Keep {
-        return key_text(tape, a).cmp(&key_text(tape, b));
+#[inline]
+fn compare(tape: &Tape<'_>, a: Key, b: Key) -> std::cmp::Ordering {
+    a.first.cmp(&b.first).then_with(|| key_text(tape, a.at).cmp(&key_text(tape, b.at)))
+}
+
+/// The first eight bytes of a key as it is printed, with zeros after a short one, in the order of the keys.
+#[inline]
+fn first_bytes(tape: &Tape<'_>, key: usize) -> u64 {
+    let token = &tape.tokens[key];
+    let (start, end) = (token.start as usize, token.end as usize);
+    if !token.escaped
+        && token.fate == Fate::Keep
+        && let Some(bytes) = tape.text.as_bytes().get(start..start + 8)
+    {
+        let word = u64::from_be_bytes(bytes.try_into().unwrap_or_default());
+        let beyond = 8usize.saturating_sub(end - start) * 8;
+        return if beyond == 64 { 0 } else { word >> beyond << beyond };
     }
-    let bytes = tape.text.as_bytes();
-    bytes[left.start as usize..left.end as usize].cmp(&bytes[right.start as usize..right.end as usize])
+    let mut word = [0; 8];
+    let text = key_text(tape, key as u32);
+    let len = text.len().min(8);
+    word[..len].copy_from_slice(&text.as_bytes()[..len]);
+    u64::from_be_bytes(word)
 }
 
 fn key_text<'t>(tape: &'t Tape<'_>, key: u32) -> Cow<'t, str> {

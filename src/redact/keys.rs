@@ -30,6 +30,87 @@ pub(super) fn is_credential(name: &str) -> bool {
     !(is_switch || is_borrowed || is_projection || is_qualifier)
 }
 
+/// What a name of a credential says of the fields of an object that stands under it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Group {
+    /// `auth: {type: basic, host: h}`: about one credential. Fields with a name that describes stay readable.
+    One,
+    /// `passwords: {alice: x, admin: y}`: names that are anybody's, so only a few are taken to describe, and what is
+    /// nested is of the same sort.
+    Many,
+    /// `password: {name: db, key: pw}`: where to find it.
+    Reference,
+    /// `password: {type: string, maxLength: 8}`: what it may look like. There is none, but perhaps as a default.
+    Schema,
+}
+
+impl Group {
+    /// By the name of a credential.
+    pub(super) fn of(name: &str) -> Self {
+        let name = name.rsplit('/').next().unwrap_or(name);
+        if name.ends_with(['s', 'S']) && !ONE.iter().any(|one| ends_with(name, one)) { Self::Many } else { Self::One }
+    }
+
+    /// What the object's own fields make of it; `text` gives those that are texts.
+    pub(super) fn narrowed<T: AsRef<str>>(self, text: impl Fn(&str) -> Option<T>) -> Self {
+        let is_type = |of: T| matches!(of.as_ref(), "object" | "string" | "array" | "integer" | "number" | "boolean");
+        if text("type").is_some_and(is_type) {
+            Self::Schema
+        } else if text("key").is_some()
+            && ["name", "secretName", "objectName", "path"].iter().any(|key| text(key).is_some())
+        {
+            Self::Reference
+        } else {
+            self
+        }
+    }
+}
+
+/// Not many of them, whatever they end in.
+const ONE: &[&str] = &["pass", "sas", "credentials", "creds"];
+
+fn ends_with(name: &str, end: &str) -> bool {
+    name.len() >= end.len() && name.as_bytes()[name.len() - end.len()..].eq_ignore_ascii_case(end.as_bytes())
+}
+
+/// Whether a field of this name, in an object under the name of a credential, only describes that.
+pub(super) fn describes(name: &str, group: Group) -> bool {
+    let spaced = spaced(name);
+    let mut words = spaced.split('_').filter(|word| !word.is_empty());
+    match group {
+        Group::Schema => true,
+        Group::Reference if name == "key" => true,
+        Group::One | Group::Reference => {
+            words.any(|word| (DESCRIBES.contains(&word) && !WHOSE.contains(&word)) || SETTINGS.contains(&word))
+        }
+        Group::Many => words.next_back().is_some_and(|word| POINTS.contains(&word)),
+    }
+}
+
+/// Of [`DESCRIBES`] those that are as well the name of someone who has a credential: `auth: {admin: x}`.
+#[rustfmt::skip]
+const WHOSE: &[&str] = &[
+    "admin", "reader", "readers", "backend", "webhook", "proxy", "cache", "controller", "operator", "manager",
+    "injector", "syncer", "sync", "public", "watch", "list", "get", "go", "js", "ts", "py", "sh", "lua", "md", "sql",
+];
+
+/// What else stands in an object about a credential and is none.
+#[rustfmt::skip]
+const SETTINGS: &[&str] = &[
+    "image", "tag", "repository", "registry", "replicas", "level", "address", "protocol", "scheme", "action", "phase",
+    "uid", "items", "users", "tenant", "project", "cluster", "environment", "resolver", "flow", "grant", "rules",
+];
+
+/// What describes even among names that are anybody's.
+#[rustfmt::skip]
+const POINTS: &[&str] = &[
+    "name", "names", "ref", "refs", "selector", "path", "paths", "file", "files", "filename", "mount", "namespace",
+    "namespaces", "type", "kind", "seconds", "ttl", "expiration", "expiry", "duration", "timeout", "interval", "mode",
+    "policy", "length", "count", "limit", "size", "enabled", "required", "optional", "url", "uri", "issuer", "issuers",
+    "audience", "audiences", "algorithm", "version", "description", "labels", "annotations", "timestamp", "time",
+    "store", "items", "class", "metadata",
+];
+
 /// Names in nearly every object for which the way through the words would be wasted.
 #[rustfmt::skip]
 const PLAIN: &[&str] = &[

@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
-use super::{DEPTH, Rules, mark::LEVELS, tape::Tape, text::Span};
+use super::{DEPTH, Rules, keys::Group, mark::LEVELS, tape::Tape, text::Span};
 
 /// At most so many places of a text are tried as the beginning of JSON: each try may read to the end.
 const TRIES: usize = 16;
@@ -26,7 +26,8 @@ pub(super) fn quoted(rules: &Rules, text: &str, level: u8, spans: &mut Vec<Span>
                 return true;
             }
             // Kept as it is, it still is not looked at a second time as plain text.
-            let masked = rules.json(&mut tape, level + 1).unwrap_or_else(|| text[start..end].to_owned());
+            let under = rules.name_before(text, start).map(Group::of);
+            let masked = rules.json(&mut tape, level + 1, under).unwrap_or_else(|| text[start..end].to_owned());
             spans.push((start, end, Some(masked)));
         }
     }

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 
 use super::{
     Rules,
-    keys::is_credential,
+    keys::{Group, describes, is_credential},
     literals::suspicious,
     mask::is_mask,
     tape::{Fate, Kind, Tape},
@@ -23,9 +23,13 @@ pub(super) struct Marker<'r, 't, 'a> {
     pub(super) level: u8,
 }
 
+/// Every value is looked at once, by [`Marker::value`] or by [`Marker::hide`]: what decides between the two is looked for
+/// before either. Twice would be twice a level, which no object of a megabyte survives.
 impl Marker<'_, '_, '_> {
     /// Marks a value and all that it holds. The caller has made sure that it is not nested too deep for the stack.
     pub(super) fn value(&mut self, at: usize) {
+        #[cfg(test)]
+        visits::count();
         match self.tape.kind(at) {
             Kind::String => {
                 if let Some(masked) = self.rules.text(&self.tape.string(at), self.level) {
@@ -33,46 +37,53 @@ impl Marker<'_, '_, '_> {
                 }
             }
             Kind::Array => self.array(at),
-            Kind::Object => self.object(at),
+            Kind::Object => self.object(at, None),
             Kind::Number => self.number(at),
             Kind::Null | Kind::True | Kind::False => {}
         }
     }
 
-    fn object(&mut self, at: usize) {
+    /// `under`: what the name that the object stands under makes of its fields.
+    fn object(&mut self, at: usize, under: Option<Group>) {
         let mut pair = Pair::default();
-        let mut secret = false;
+        let mut kind = Manifest::Other;
         let end = self.tape.next(at);
         let mut key = at + 1;
         while key < end {
             let value = key + 1;
-            self.field(key, value, &mut pair, &mut secret);
+            self.field(key, value, under, &mut pair, &mut kind);
             key = self.tape.next(value);
         }
-        if let (Some(value), false, true) = (pair.value, pair.is_selector, pair.name) {
-            self.hide(value);
+        let hidden = pair.name && !pair.is_selector;
+        for value in pair.value.into_iter().chain(pair.more) {
+            if hidden { self.hide(value, Group::One) } else { self.value(value) }
         }
-        if secret {
-            self.secret_values(at);
+        match kind {
+            Manifest::Secret => self.secret_values(at),
+            Manifest::Secrets => self.item_values(at),
+            Manifest::Other => {}
         }
     }
 
-    fn field(&mut self, key: usize, value: usize, pair: &mut Pair, secret: &mut bool) {
+    fn field(&mut self, key: usize, value: usize, under: Option<Group>, pair: &mut Pair, kind: &mut Manifest) {
         if self.tape.tokens[value].fate == Fate::Drop {
             return;
         }
         let name = self.tape.string(key);
+        let mut later = false;
         match name.as_ref() {
             LAST_APPLIED if self.level == 0 => return self.tape.drop_at(value),
-            LAST_APPLIED => return self.hide(value),
+            LAST_APPLIED => return self.hide(value, Group::One),
             "name" | "key" | "header" | "headerName" | "parameterName" | "parameterKey" | "Name" | "Key" => {
                 pair.name |= self.tape.kind(value) == Kind::String && self.rules.credential(&self.tape.string(value));
             }
-            "value" | "values" | "parameterValue" | "stringValue" | "defaultValue" | "Value" => {
-                pair.value = Some(value);
-            }
+            "value" | "values" | "parameterValue" | "stringValue" | "defaultValue" | "Value" => later = true,
             "operator" | "effect" => pair.is_selector = true,
-            "kind" => *secret |= self.tape.kind(value) == Kind::String && self.tape.string(value) == "Secret",
+            "kind" if self.tape.kind(value) == Kind::String => match self.tape.string(value).as_ref() {
+                "Secret" => *kind = Manifest::Secret,
+                "SecretList" => *kind = Manifest::Secrets,
+                _ => {}
+            },
             _ => {}
         }
         // Looked at once for both questions: names are half of an object.
@@ -84,14 +95,29 @@ impl Marker<'_, '_, '_> {
             self.tape.edit(key, masked);
         }
         if (suspicious && is_credential(&name)) || self.rules.own_key(&name) {
-            self.hide(value);
+            self.hide(value, Group::of(&name));
+        } else if let Some(group) = under
+            && self.hides(value, &name, group)
+        {
+            self.hide(value, group);
+        } else if later {
+            pair.add(value);
         } else if matches!(name.as_ref(), "image" | "imageID") && self.tape.kind(value) == Kind::String {
-            // `auth:1.2` is an image and assigns nothing.
-            if let Some(masked) = self.rules.shape(&self.tape.string(value)) {
+            if let Some(masked) = self.rules.image(&self.tape.string(value)) {
                 self.tape.edit(value, masked);
             }
         } else {
             self.value(value);
+        }
+    }
+
+    /// Whether a field that is no credential by its own name is one for standing in an object that is called one.
+    fn hides(&self, value: usize, name: &str, group: Group) -> bool {
+        match self.tape.kind(value) {
+            Kind::Null | Kind::True | Kind::False => false,
+            Kind::Object => group == Group::Many && !describes(name, group),
+            Kind::Array => VALUES.contains(&name) || (group == Group::Many && !describes(name, group)),
+            Kind::String | Kind::Number => VALUES.contains(&name) || !describes(name, group),
         }
     }
 
@@ -103,7 +129,7 @@ impl Marker<'_, '_, '_> {
             if self.tape.kind(item) == Kind::String {
                 let text = self.tape.string(item);
                 match before.take().map_or(Flag::None, |flag| flag_of(self.rules, &flag)) {
-                    Flag::Credential => self.hide(item),
+                    Flag::Credential => self.hide(item, Group::One),
                     Flag::UserAndPassword if text.contains(':') => {
                         let (user, password) = text.split_once(':').unwrap_or((&text, ""));
                         if !password.is_empty() && !is_mask(password) {
@@ -131,8 +157,11 @@ impl Marker<'_, '_, '_> {
         }
     }
 
-    /// Masks what stands under the name of a credential: text and numbers whole, of an object what it calls its value.
-    pub(super) fn hide(&mut self, at: usize) {
+    /// Masks what stands under the name of a credential: text and numbers whole, of an object what it calls its value and
+    /// what it does not call by a name that only describes.
+    pub(super) fn hide(&mut self, at: usize, group: Group) {
+        #[cfg(test)]
+        visits::count();
         match self.tape.kind(at) {
             Kind::String => {
                 let text = self.tape.string(at);
@@ -148,24 +177,15 @@ impl Marker<'_, '_, '_> {
                 let end = self.tape.next(at);
                 let mut item = at + 1;
                 while item < end {
-                    self.hide(item);
+                    // What a list holds is one each: `secrets: [{name: db}]`.
+                    self.hide(item, Group::One);
                     item = self.tape.next(item);
                 }
             }
             Kind::Object => {
-                self.value(at);
-                let values: Vec<usize> = self
-                    .tape
-                    .fields(at)
-                    .filter(|&(key, value)| {
-                        VALUES.contains(&self.tape.raw(key))
-                            && matches!(self.tape.kind(value), Kind::String | Kind::Number | Kind::Array)
-                    })
-                    .map(|(_, value)| value)
-                    .collect();
-                for value in values {
-                    self.hide(value);
-                }
+                let text = |key: &str| self.tape.get_string(at, key);
+                let group = group.narrowed(text);
+                self.object(at, Some(group));
             }
             Kind::Null | Kind::True | Kind::False => {}
         }
@@ -175,6 +195,25 @@ impl Marker<'_, '_, '_> {
     pub(super) fn secret_values(&mut self, at: usize) {
         self.field_values(at, "data", true);
         self.field_values(at, "stringData", false);
+    }
+
+    /// The same of every item of a list of Secrets, which do not say what they are.
+    fn item_values(&mut self, at: usize) {
+        let lists: Vec<usize> =
+            self.tape.fields(at).filter(|&(key, _)| self.tape.string(key) == "items").map(|(_, value)| value).collect();
+        for list in lists {
+            if self.tape.kind(list) != Kind::Array {
+                continue;
+            }
+            let end = self.tape.next(list);
+            let mut item = list + 1;
+            while item < end {
+                if self.tape.kind(item) == Kind::Object {
+                    self.secret_values(item);
+                }
+                item = self.tape.next(item);
+            }
+        }
     }
 
     /// Masks every value of the map in this field; anything else that stands there is masked whole.
@@ -207,7 +246,7 @@ impl Marker<'_, '_, '_> {
 
 /// Names by which an object calls the thing itself: `password: {value: x}`.
 #[rustfmt::skip]
-const VALUES: &[&str] = &[
+pub(super) const VALUES: &[&str] = &[
     "value", "values", "plain", "plaintext", "plainText", "inline", "inlineString", "literal", "raw", "text",
     "content", "data", "string", "stringValue", "default", "current", "previous", "new", "old",
 ];
@@ -216,9 +255,28 @@ const VALUES: &[&str] = &[
 #[derive(Default)]
 struct Pair {
     name: bool,
+    /// Not looked at yet: what it is, the name may tell.
     value: Option<usize>,
+    /// Those of an object that has several.
+    more: Vec<usize>,
     /// `{key, operator, values}` is a selector or a toleration.
     is_selector: bool,
+}
+
+impl Pair {
+    fn add(&mut self, value: usize) {
+        match self.value {
+            None => self.value = Some(value),
+            Some(_) => self.more.push(value),
+        }
+    }
+}
+
+/// What an object says of itself by its `kind`.
+enum Manifest {
+    Secret,
+    Secrets,
+    Other,
 }
 
 enum Flag {
@@ -265,4 +323,21 @@ pub(super) fn is_variable(text: &str) -> bool {
         .and_then(|rest| rest.strip_suffix(')'))
         .or_else(|| text.strip_prefix("${").and_then(|rest| rest.strip_suffix('}')));
     inner.is_some_and(|name| !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric() || b"_-.".contains(&b)))
+}
+
+/// How many values were looked at on this thread, for the test that it is once each.
+#[cfg(test)]
+pub(super) mod visits {
+    use std::cell::Cell;
+
+    thread_local!(static COUNT: Cell<usize> = const { Cell::new(0) });
+
+    pub(super) fn count() {
+        COUNT.set(COUNT.get() + 1);
+    }
+
+    /// How many, since the last time this was asked.
+    pub(in super::super) fn take() -> usize {
+        COUNT.replace(0)
+    }
 }

@@ -6,7 +6,12 @@
 //! be named before it: `Deployment:/spec/replicas`, `apps/*:/spec/replicas`, `apps/Deployment:/spec/replicas`;
 //! the group `core` is the one without a name. An object of which nothing is left is left out too.
 
+mod recorded;
+
+use memchr::memmem;
 use serde::{Deserialize, Serialize};
+
+pub use self::recorded::Recorded;
 
 use super::{
     Error,
@@ -63,6 +68,8 @@ struct Path {
     group: String,
     kind: String,
     segments: Vec<Segment>,
+    /// Of a path that leads anywhere: a text that an object has to hold for it to lead to something.
+    needs: Option<memmem::Finder<'static>>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -84,7 +91,7 @@ impl Paths {
     /// Marks as dropped what the paths lead to, from the object at the tape's start.
     pub(super) fn drop_from(&self, tape: &mut Tape<'_>, resource: &Resource) {
         for path in &self.0 {
-            if path.is_for(resource) {
+            if path.is_for(resource) && path.may_lead_into(tape.text) {
                 drop_at(tape, 0, &path.segments);
             }
         }
@@ -125,7 +132,17 @@ impl Path {
             return Err(wrong("** has to be followed by a field"));
         }
         let group = if group == "core" { String::new() } else { group.to_owned() };
-        Ok(Self { group, kind: kind.to_owned(), segments })
+        let needs = match segments.last() {
+            Some(Segment::Literal(field)) if segments.contains(&Segment::AnyDepth) && is_plain(field) => {
+                Some(memmem::Finder::new(field).into_owned())
+            }
+            _ => None,
+        };
+        Ok(Self { group, kind: kind.to_owned(), segments, needs })
+    }
+
+    fn may_lead_into(&self, text: &str) -> bool {
+        self.needs.as_ref().is_none_or(|field| field.find(text.as_bytes()).is_some())
     }
 
     fn is_for(&self, resource: &Resource) -> bool {
@@ -134,6 +151,11 @@ impl Path {
         };
         all(&self.kind, &resource.kind) && all(&self.group, &resource.group)
     }
+}
+
+/// A name that no server writes with escapes.
+fn is_plain(field: &str) -> bool {
+    field.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte))
 }
 
 impl Segment {

@@ -161,6 +161,20 @@ fn helm_releases_keep_their_labels_only() {
 }
 
 #[test]
+fn what_is_only_labelled_as_helm_labels_its_own_keeps_its_data() {
+    let of = |kind: &str, name: &str| {
+        let metadata = json!({"name": name, "labels": {"owner": "helm"}, "annotations": {"a": "b"}});
+        admit(kind, &json!({"metadata": metadata, "data": {"greeting": "aGVsbG8="}})).value()
+    };
+    assert_eq!(of("ConfigMap", "settings")["data"]["greeting"], "aGVsbG8=");
+    assert!(is_mask(&of("Secret", "settings")["data"]["greeting"]));
+    assert_eq!(of("Secret", "settings")["metadata"]["annotations"]["a"], "b");
+    for kind in ["ConfigMap", "Secret"] {
+        assert_eq!(of(kind, "sh.helm.release.v1.shop.v3").get("data"), None, "{kind}");
+    }
+}
+
+#[test]
 fn metadata_mode_keeps_only_the_metadata_of_secrets() {
     for secrets in [Secrets::Metadata, Secrets::Off] {
         let door = door_with(&Settings { secrets, ..Settings::default() });
@@ -215,6 +229,44 @@ fn an_object_that_is_nested_too_deep_is_masked_whole() {
     let document = pass(&fields);
     assert_eq!(document.value()["spec"], 1);
     assert_eq!(document.managed_fields(), br#"[{"manager":"m"}]"#);
+}
+
+/// Counted, not timed: at the depth limit once more a level is a number that no machine counts to.
+#[test]
+fn every_value_is_looked_at_once_however_deep_credentials_are_nested() {
+    fn nest(levels: usize, around: impl Fn(Value) -> Value) -> Value {
+        (0..levels).fold(json!("hunter2"), |inner, _| around(inner))
+    }
+    fn count(value: &Value) -> usize {
+        1 + match value {
+            Value::Array(items) => items.iter().map(count).sum(),
+            Value::Object(fields) => fields.values().map(count).sum(),
+            _ => 0,
+        }
+    }
+    type Around = fn(Value) -> Value;
+    let shapes: [(Around, usize); 4] = [
+        (|inner| json!({"password": {"values": [inner]}}), 3),
+        (|inner| json!({"name": "PASSWORD", "value": [inner]}), 2),
+        (|inner| json!({"passwords": {"a": inner, "b": "x"}}), 2),
+        (|inner| json!({"kind": "SecretList", "items": [{"data": inner}]}), 3),
+    ];
+    for (around, depth) in shapes {
+        // Deeper and deeper, so that what doubles is seen before it is endless.
+        for levels in [1, 2, 4, 6, 120 / depth] {
+            let spec = nest(levels, around);
+            let of = |object: &Value| {
+                mark::visits::take();
+                let text = admit("ConfigMap", object).value().to_string();
+                assert!(!text.contains("hunter2"), "{text}");
+                mark::visits::take()
+            };
+            let object = json!({"metadata": {"name": "a"}, "spec": spec});
+            assert_eq!(of(&object), count(&object), "{levels}: {spec}");
+            let file = json!({"metadata": {"name": "a"}, "data": {"file": spec.to_string()}});
+            assert_eq!(of(&file), count(&file) + count(&spec), "{levels}: {spec}");
+        }
+    }
 }
 
 #[test]
@@ -284,9 +336,13 @@ fn patterns_of_the_user_mask_keys_and_values() {
     let value = admit_by(
         &door,
         "ConfigMap",
-        &json!({"metadata": {"name": "a"}, "data": {"X-Internal-Id": "hunter2", "note": "see ACME-1234 there", "n": "x"}}),
+        &json!({"metadata": {"name": "a"}, "data": {"X-Internal-Id": "hunter2", "note": "see ACME-1234 there", "n": "x"},
+            "image": "registry.example/ACME-1234/web:1", "imageID": "https://a:hunter2@h/ACME-1234"}),
     )
     .value();
+    let images = format!("{} {}", value["image"], value["imageID"]);
+    assert!(images.contains("registry.example/ACME-hmac:") && images.contains("/web:1"), "{images}");
+    assert!(!images.contains("1234") && !images.contains("hunter2"), "{images}");
     assert!(is_mask(&value["data"]["X-Internal-Id"]));
     let note = value["data"]["note"].as_str().expect("text");
     assert!(note.starts_with("see ACME-hmac:") && note.ends_with(" there"), "{note}");

@@ -15,6 +15,7 @@ use regex::Regex;
 use super::{
     Rules,
     emit::quote,
+    keys::Group,
     literals::{
         AWS, COMMAND, CRYPT, DSNS, HEADER, JWT, MANIFEST, NAMES, PACKED, PEM, SHAPES, TOKEN, URL, classes, occurring,
     },
@@ -86,7 +87,7 @@ impl Rules {
             if level >= LEVELS || tape.depth > super::DEPTH {
                 return self.whole(text);
             }
-            return self.json(&mut tape, level + 1);
+            return self.json(&mut tape, level + 1, None);
         }
         let mut spans = Vec::new();
         if manifest::quoted(self, text, level, &mut spans) {
@@ -106,8 +107,7 @@ impl Rules {
         self.splice(text, spans)
     }
 
-    /// Like [`Rules::text`], but only by shape: for names of fields, and for texts such as images, in which `token:1.2`
-    /// assigns nothing.
+    /// Like [`Rules::text`], but only by shape: for names of fields, of which a pattern of the user's masks the value.
     pub(super) fn shape(&self, text: &str) -> Option<String> {
         let found = classes(text) & SHAPES;
         if found == 0 {
@@ -118,9 +118,26 @@ impl Rules {
         self.splice(text, spans)
     }
 
-    /// Masks inside of a text that is JSON, and leaves its spaces and its order as they are.
-    pub(super) fn json(&self, tape: &mut Tape<'_>, level: u8) -> Option<String> {
-        Marker { rules: self, tape, level }.value(0);
+    /// Like [`Rules::text`], but without assignments: `auth:1.2` is an image and assigns nothing.
+    pub(super) fn image(&self, text: &str) -> Option<String> {
+        let found = classes(text) & SHAPES;
+        if found == 0 {
+            return self.own(text);
+        }
+        let mut spans = Vec::new();
+        self.shapes(text, found, LEVELS, &mut spans);
+        self.own_spans(text, &mut spans);
+        self.splice(text, spans)
+    }
+
+    /// Masks inside of a text that is JSON, and leaves its spaces and its order as they are. `under`: it stands under the
+    /// name of a credential.
+    pub(super) fn json(&self, tape: &mut Tape<'_>, level: u8, under: Option<Group>) -> Option<String> {
+        let mut marker = Marker { rules: self, tape, level };
+        match under {
+            None => marker.value(0),
+            Some(group) => marker.hide(0, group),
+        }
         if tape.edits.is_empty() {
             return None;
         }

@@ -9,7 +9,7 @@ use super::{
     Context,
     clock::{ClockError, Hours},
     pattern::{Owners, Paths, PatternError, Patterns},
-    when::{self, Failure, Needs, When, WhenError},
+    when::{self, Failure, Needs, Size, When, WhenError},
 };
 use crate::{
     cluster::store::{Selector, SelectorError},
@@ -193,6 +193,10 @@ impl Matcher {
         })
     }
 
+    pub(crate) fn has_expression(&self) -> bool {
+        self.when.is_some()
+    }
+
     pub(crate) fn needs(&self) -> Needs {
         self.when.as_ref().map_or_else(Needs::default, When::needs)
     }
@@ -322,7 +326,7 @@ pub(crate) struct Facts<'e> {
     group: &'e str,
     by_hand: OnceCell<bool>,
     needs: Needs,
-    value: OnceCell<(Box<dyn Val + 'e>, usize)>,
+    value: OnceCell<(Box<dyn Val + 'e>, Size)>,
 }
 
 impl<'e> Facts<'e> {
@@ -349,7 +353,9 @@ impl<'e> Facts<'e> {
     }
 
     fn holds(&self, when: &When) -> Result<bool, Failure> {
-        let (value, width) = self.value.get_or_init(|| when::event_value(self.event, self.needs));
-        when.holds(value.as_ref(), *width)
+        when.holds(self.event, || {
+            let (value, size) = self.value.get_or_init(|| when::event_value(self.event, self.needs));
+            (value.as_ref(), *size)
+        })
     }
 }

@@ -2,16 +2,24 @@
 //!
 //! The crate that evaluates has neither a type checker nor a limit, so both are here: [`check`] finds wrong names and
 //! types before the first event, and the steps that an evaluation can take are known from the expression and the size
-//! of the event, so that no clock is needed. Patterns of `matches` must be written out; they are compiled once.
+//! of the event: one that could take too many is not begun. What a step costs depends on how long texts are, so an event
+//! with much text is evaluated against the clock ([`clock`]), which no function gets round: it is asked before every one of
+//! them ([`timed`]), and within those that can take long. Patterns of `matches` must be written out; they are compiled once
+//! ([`pattern`]). What people write most is asked without that crate ([`direct`]), which is several times faster.
 
 mod check;
+mod clock;
+mod direct;
+mod pattern;
 #[cfg(test)]
 mod tests;
+mod timed;
 mod value;
 
 use std::{
     fmt,
     sync::{Arc, LazyLock},
+    time::Duration,
 };
 
 use cel::{
@@ -23,9 +31,13 @@ use cel::{
     context::VariableResolver,
     parser::Expression,
 };
-use regex::{Regex, RegexBuilder};
+pub(crate) use value::{Needs, Size, event as event_value};
 
-pub(crate) use value::{Needs, event as event_value};
+use self::{
+    clock::{Late, TIME},
+    pattern::Pattern,
+};
+use crate::event::Event;
 
 /// Longer ones belong into several routes.
 const MAX_LEN: usize = 2_000;
@@ -35,8 +47,8 @@ const MAX_STEPS: u64 = 200_000;
 const MAX_DEPTH: usize = 48;
 /// Enough for [`MAX_LEN`] opening brackets.
 const PARSER_STACK: usize = 64 << 20;
-/// A compiled pattern; `a{1000}{1000}` would take gigabytes.
-const MAX_REGEX_BYTES: usize = 256 * 1024;
+/// Bytes of text times steps: what is less takes no time that anybody would notice, whatever is done with the text.
+const LIGHT: u64 = 1 << 20;
 
 static STANDARD: LazyLock<Arc<Env>> = LazyLock::new(|| Arc::new(Env::stdlib()));
 
@@ -49,6 +61,10 @@ pub struct WhenError(String);
 pub enum Failure {
     #[error("the expression could take {steps} steps on this event, more than {MAX_STEPS}")]
     Costly { steps: u64 },
+    #[error("the expression took longer than {millis} ms on this event")]
+    Late { millis: u64 },
+    #[error("the expression made more than {} MiB of text of this event", clock::MADE >> 20)]
+    Large,
     #[error("{0}")]
     Wrong(String),
 }
@@ -57,7 +73,12 @@ pub enum Failure {
 pub(crate) struct When {
     text: String,
     expression: Expression,
+    /// The same, with the clock asked before every function.
+    timed: Expression,
+    /// It can make more than it finds in the event, or has patterns, of which a few letters can take long.
+    heavy: bool,
     functions: Context<'static, 'static>,
+    direct: Option<direct::Test>,
     /// Steps by depth of loops: the first once, the second for each item, the third for each pair of items.
     cost: [u64; 3],
     needs: Needs,
@@ -76,12 +97,19 @@ impl When {
         let seen = check::check(&expression).map_err(wrong)?;
         let mut patterns = Vec::new();
         hoist(&mut expression, &mut patterns)?;
+        let direct = direct::lower(&expression, &patterns);
+        let heavy = !patterns.is_empty() || timed::grows(&expression);
         let mut functions = Context::with_env(STANDARD.clone());
-        for (index, regex) in patterns.into_iter().enumerate() {
-            let is_match = move |text: Arc<String>| regex.is_match(&text);
+        for (index, pattern) in patterns.into_iter().enumerate() {
+            let is_match = move |text: Arc<String>| {
+                clock::running(|clock| pattern.is_match(&text, clock)).map_err(|Late| timed::late())
+            };
             functions.add_function(&hoisted(index), is_match).map_err(|error| wrong(error.to_string()))?;
         }
-        let when = Self { text: text.to_owned(), expression, functions, cost: seen.cost, needs: seen.needs };
+        timed::add_functions(&mut functions).map_err(|error| wrong(error.to_string()))?;
+        let timed = timed::timed(&expression);
+        let (cost, needs, text) = (seen.cost, seen.needs, text.to_owned());
+        let when = Self { text, expression, timed, heavy, functions, direct, cost, needs };
         when.try_out()?;
         Ok(when)
     }
@@ -94,16 +122,36 @@ impl When {
         self.needs
     }
 
-    /// Whether it is true of an event, which is `width` wide in its widest list. A key that the event does not have
-    /// (a label, most often) makes it false.
-    pub(crate) fn holds(&self, event: &(dyn Val + '_), width: usize) -> Result<bool, Failure> {
+    /// Whether it is true of an event; `value` makes of it what the general evaluation needs, with its size. A key that the event does not have (a label, most often) makes it false.
+    pub(crate) fn holds<'v>(
+        &self,
+        event: &Event,
+        value: impl FnOnce() -> (&'v (dyn Val + 'v), Size),
+    ) -> Result<bool, Failure> {
+        if let Some(test) = &self.direct {
+            self.affordable(direct::width(event))?;
+            return direct::holds(test, event, TIME);
+        }
+        let (value, size) = value();
+        self.holds_generally(value, size, TIME)
+    }
+
+    /// What it can cost on lists of this width must be within the bounds.
+    fn affordable(&self, width: usize) -> Result<u64, Failure> {
         let width = width as u64;
         let per_item = |index: u32| self.cost[index as usize].saturating_mul(width.saturating_pow(index));
         let steps = (0..3).map(per_item).fold(0, u64::saturating_add);
-        if steps > MAX_STEPS {
-            return Err(Failure::Costly { steps });
-        }
-        match self.evaluate(event) {
+        if steps > MAX_STEPS { Err(Failure::Costly { steps }) } else { Ok(steps) }
+    }
+
+    fn holds_generally(&self, event: &(dyn Val + '_), size: Size, limit: Duration) -> Result<bool, Failure> {
+        let steps = self.affordable(size.width)?;
+        let light = !self.heavy && steps.saturating_mul(size.text as u64) < LIGHT;
+        let answer = match light {
+            true => self.evaluate(&self.expression, event),
+            false => clock::run(limit, || self.evaluate(&self.timed, event))?,
+        };
+        match answer {
             Ok(Value::Bool(answer)) => Ok(answer),
             Ok(other) => {
                 Err(Failure::Wrong(format!("the expression gave {} instead of true or false", other.type_of())))
@@ -113,11 +161,11 @@ impl When {
         }
     }
 
-    fn evaluate(&self, event: &(dyn Val + '_)) -> Result<Value, ExecutionError> {
+    fn evaluate(&self, expression: &Expression, event: &(dyn Val + '_)) -> Result<Value, ExecutionError> {
         let variables = Variables(event);
         let mut scope: Context<'_, '_> = self.functions.new_inner_scope();
         scope.set_variable_resolver(&variables);
-        scope.resolve(&self.expression)
+        scope.resolve(expression)
     }
 
     /// What the checker cannot know shows on samples: an answer that is not a truth value, a function that does not
@@ -125,7 +173,8 @@ impl When {
     fn try_out(&self) -> Result<(), WhenError> {
         for sample in value::samples() {
             let (sample, _) = event_value(sample, self.needs);
-            match self.evaluate(sample.as_ref()) {
+            let answer = clock::run(TIME, || self.evaluate(&self.timed, sample.as_ref()));
+            match answer.map_err(|failure| WhenError(failure.to_string().replace("this event", "a sample")))? {
                 Ok(Value::Bool(_)) | Err(ExecutionError::NoSuchKey(_) | ExecutionError::IndexOutOfBounds(_)) => {}
                 Ok(other) => {
                     return Err(WhenError(format!("expected true or false, the expression gives {}", other.type_of())));
@@ -178,12 +227,14 @@ fn parse(text: &str) -> Result<Expression, WhenError> {
 }
 
 /// A name that nobody can type.
+const HOISTED: &str = "@pattern";
+
 fn hoisted(index: usize) -> String {
-    format!("@pattern{index}")
+    format!("{HOISTED}{index}")
 }
 
 /// Replaces each `x.matches('…')` by a call of a function that has the pattern compiled.
-fn hoist(expression: &mut Expression, patterns: &mut Vec<Regex>) -> Result<(), WhenError> {
+fn hoist(expression: &mut Expression, patterns: &mut Vec<Pattern>) -> Result<(), WhenError> {
     check::children_mut(expression, &mut |child| hoist(child, patterns))?;
     let Expr::Call(CallExpr { func_name, target, args }) = &mut expression.expr else { return Ok(()) };
     if func_name != "matches" {
@@ -192,14 +243,7 @@ fn hoist(expression: &mut Expression, patterns: &mut Vec<Regex>) -> Result<(), W
     let Some(Expr::Literal(LiteralValue::String(pattern))) = args.last().map(|arg| &arg.expr) else {
         return Err(WhenError("matches needs its pattern written out, as in matches('^v[0-9]+$')".into()));
     };
-    let regex =
-        RegexBuilder::new(pattern.inner()).size_limit(MAX_REGEX_BYTES).build().map_err(|error| match error {
-            regex::Error::CompiledTooBig(_) => WhenError(format!("the pattern `{}` is too large", pattern.inner())),
-            error => {
-                WhenError(format!("the pattern `{}` is wrong: {}", pattern.inner(), last_line(&error.to_string())))
-            }
-        })?;
-    patterns.push(regex);
+    patterns.push(Pattern::new(pattern.inner())?);
     args.pop();
     args.extend(target.take().map(|target| *target));
     *func_name = hoisted(patterns.len() - 1);

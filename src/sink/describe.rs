@@ -98,7 +98,8 @@ pub fn diff(event: &Event, lines: usize, width: usize) -> String {
 }
 
 fn change_lines(change: &Change, width: usize) -> Vec<String> {
-    let field = short_field(&change.field);
+    // A key of a map may hold anything.
+    let field = short_field(&change.field).replace('\n', "⏎");
     if let Some(lines) = &change.lines {
         let body = lines.lines().filter(|line| !line.starts_with("@@") && !line.starts_with("---"));
         let body = body.filter(|line| !line.starts_with("+++"));
@@ -161,4 +162,32 @@ pub fn cut(text: &str, chars: usize) -> String {
 
 pub fn plural<'a>(n: usize, one: &'a str, many: &'a str) -> &'a str {
     if n == 1 { one } else { many }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sink::sample;
+
+    /// Type and class can be told apart by colour, by glyph and by words.
+    #[test]
+    fn what_was_done_and_what_sort_of_change_it_was_have_their_own_colours_and_words() {
+        let of = |kind, classes: &[Class]| {
+            let event = Event { kind, classes: classes.to_vec(), ..sample::event() };
+            (colour(&event), glyph(kind), who(&event).split(' ').next().unwrap_or_default().to_owned())
+        };
+        let all = [
+            (of(Kind::Created, &[Class::Lifecycle]), ("#2e9e5b", '+', "created")),
+            (of(Kind::Deleted, &[Class::Lifecycle]), ("#d1383d", '-', "deleted")),
+            (of(Kind::Updated, &[Class::Spec, Class::Image]), ("#d99a1c", '~', "changed")),
+            (of(Kind::Updated, &[Class::Status, Class::Health]), ("#b4540a", '~', "changed")),
+            (of(Kind::Updated, &[Class::Rbac]), ("#8250df", '~', "changed")),
+            (of(Kind::Updated, &[Class::Status]), ("#9aa0a6", '~', "changed")),
+            (of(Kind::Updated, &[Class::Status, Class::Spec]), ("#d99a1c", '~', "changed")),
+            (of(Kind::Created, &[Class::Rbac]), ("#2e9e5b", '+', "created")),
+        ];
+        for ((colour, glyph, word), expected) in &all {
+            assert_eq!((*colour, *glyph, word.as_str()), *expected);
+        }
+    }
 }

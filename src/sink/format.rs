@@ -95,8 +95,8 @@ pub fn ecs(event: &Event) -> Value {
     document
 }
 
-/// What the old kubediff sent. It held the whole object in updates, too; an event holds only what changed, so `Obj` is
-/// then what names the object.
+/// What the old kubediff sent: the whole object with every change. Of an update it has to be filled in
+/// ([`super::Sink::wants_whole`]); where that could not be done, `Obj` is what names the object.
 pub fn legacy(event: &Event) -> Value {
     let r = &event.resource;
     let api_version = if r.group.is_empty() { r.version.clone() } else { format!("{}/{}", r.group, r.version) };
@@ -105,8 +105,8 @@ pub fn legacy(event: &Event) -> Value {
         Kind::Updated => "EventUpdate",
         Kind::Deleted => "EventDelete",
     };
-    let object = event.object.clone().unwrap_or_else(|| {
-        let mut metadata = json!({"name": r.name, "uid": r.uid, "resourceVersion": r.resource_version});
+    let mut object = event.object.clone().unwrap_or_else(|| {
+        let mut metadata = json!({"name": r.name, "uid": r.uid});
         if !r.namespace.is_empty() {
             metadata["namespace"] = r.namespace.clone().into();
         }
@@ -115,6 +115,13 @@ pub fn legacy(event: &Event) -> Value {
         }
         json!({"apiVersion": api_version, "kind": r.kind, "metadata": metadata})
     });
+    // A document is without what changes with every write; the object had it.
+    if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
+        metadata.insert("resourceVersion".to_owned(), r.resource_version.clone().into());
+        if let Some(generation) = r.generation {
+            metadata.insert("generation".to_owned(), generation.into());
+        }
+    }
     json!({
         "meta": {
             "Type": kind,

@@ -138,11 +138,25 @@ pub(super) async fn outcome(response: Response, private: &Private) -> Outcome {
     meaning(status, after, &said)
 }
 
+/// What was answered, in short: `200 OK: {"accepted":1}`.
+pub(super) async fn said(response: Response, private: &Private) -> String {
+    let status = response.status();
+    match shown(&private.scrub(&text(response, ANSWER_BYTES).await)).as_str() {
+        "" => status.to_string(),
+        said => format!("{status}: {said}"),
+    }
+}
+
+/// The beginning of a text, in one line.
+fn shown(text: &str) -> String {
+    let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    line.chars().filter(|c| !c.is_control()).take(ANSWER_SHOWN).collect()
+}
+
 /// 4xx is about the event, unless it is about who asks, how often, or whether this place exists yet: those are tried
 /// again, for whoever runs the other side may mend it.
 fn meaning(status: StatusCode, after: Option<Duration>, said: &str) -> Outcome {
-    let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
-    let said: String = said.chars().filter(|c| !c.is_control()).take(ANSWER_SHOWN).collect();
+    let said = shown(said);
     let reason = |what: &str| match said.as_str() {
         "" => format!("{status}: {what}"),
         said => format!("{status}: {what}; it said: {said}"),

@@ -23,6 +23,8 @@ const HEADS: usize = 3;
 /// Objects with a problem that are remembered by name.
 const PROBLEMS: usize = 50;
 const NAMES: usize = 3;
+/// How a summary says that a rollout has exceeded its deadline.
+const STUCK: &str = "rollout stuck";
 
 /// Whose story an event belongs to: the root owner in its cluster, as text.
 pub fn key(event: &Event) -> String {
@@ -44,7 +46,7 @@ pub struct Story {
     more_heads: usize,
     /// What became of its children, by kind.
     children: BTreeMap<String, Tally>,
-    /// What its children suffer from now, by name.
+    /// What it and its children suffer from now, by kind and name.
     problems: BTreeMap<String, String>,
     /// How many pods there should be, as far as anyone said.
     wanted: Option<u64>,
@@ -103,9 +105,7 @@ impl Story {
             diff: describe::diff(event, 8, 160),
             colour: describe::colour(event).to_owned(),
         };
-        if event.kind == Kind::Updated && is_bad(event) {
-            self.note_problem(event);
-        }
+        self.note_problem(event);
         // Among equals the newest is on top.
         let at = self.heads.iter().position(|other| other.weight <= head.weight).unwrap_or(self.heads.len());
         self.heads.insert(at, head);
@@ -121,21 +121,25 @@ impl Story {
         if tally.names.len() < NAMES {
             tally.names.insert(event.resource.name.clone());
         }
-        if event.kind == Kind::Deleted {
-            self.problems.remove(&event.resource.name);
-        } else {
-            self.note_problem(event);
-        }
+        self.note_problem(event);
     }
 
+    /// What an object suffers from is so until it is gone, or says something better about itself. A rollout that is stuck
+    /// is so until it goes on, whatever else comes true meanwhile.
     fn note_problem(&mut self, event: &Event) {
-        let name = &event.resource.name;
-        if is_bad(event) {
-            if self.problems.contains_key(name) || self.problems.len() < PROBLEMS {
-                self.problems.insert(name.clone(), event.summary.clone());
+        let key = format!("{}/{}", event.resource.kind, event.resource.name);
+        if event.kind == Kind::Deleted {
+            self.problems.remove(&key);
+        } else if is_bad(event) {
+            if self.problems.contains_key(&key) || self.problems.len() < PROBLEMS {
+                self.problems.insert(key, event.summary.clone());
             }
         } else if event.classes.contains(&Class::Health) {
-            self.problems.remove(name);
+            let stuck = self.problems.get(&key).is_some_and(|why| why.contains(STUCK));
+            let goes_on = || event.changes.iter().any(|change| change.field.contains("conditions[Progressing]"));
+            if !stuck || goes_on() {
+                self.problems.remove(&key);
+            }
         }
     }
 
@@ -197,7 +201,7 @@ fn weight(event: &Event) -> u8 {
 
 /// Whether the sentence is about something that went wrong.
 fn is_bad(event: &Event) -> bool {
-    const SIGNS: [&str; 12] = [
+    const SIGNS: [&str; 13] = [
         "crash",
         "oom",
         "fail",
@@ -210,6 +214,7 @@ fn is_bad(event: &Event) -> bool {
         "unhealthy",
         "unavailable",
         "restarted",
+        STUCK,
     ];
     let summary = event.summary.to_lowercase();
     event.classes.contains(&Class::Health) && SIGNS.iter().any(|sign| summary.contains(sign))

@@ -12,7 +12,11 @@ use http::header::AUTHORIZATION;
 use reqwest::{Client, Response, Url};
 use serde_json::{Value, json};
 
-use super::{BuildError, Chat, Failed, Habits, Outcome, Place, Secret, http as wire, rollup::Card};
+use super::{
+    BuildError, Chat, Failed, Habits, Outcome, Place, Secret, http as wire,
+    rollup::{Card, Story},
+};
+use crate::event::Event;
 
 /// `[sinks.NAME] type = "slack"`
 #[derive(Clone, Debug, PartialEq)]
@@ -42,7 +46,7 @@ pub const API_URL: &str = "https://slack.com/api/";
 pub const GROUP_WAIT: Duration = Duration::from_secs(10);
 pub const GROUP_MAX: Duration = Duration::from_secs(300);
 
-/// "Posting is about one message a second a channel, short bursts allowed."
+/// One message a second a channel, short bursts tolerated: <https://docs.slack.dev/apis/web-api/rate-limits>.
 const INTERVAL: Duration = Duration::from_secs(1);
 const BURST: u32 = 3;
 
@@ -63,6 +67,27 @@ pub struct Slack {
 enum To {
     Webhook(Url),
     Bot { authorization: http::HeaderValue, channel: String, post: Url, update: Url },
+}
+
+/// What is wrong with each part of the settings, by itself.
+pub(super) fn objections(settings: &Settings) -> Vec<(Vec<String>, BuildError)> {
+    let mut found = Vec::new();
+    for (part, connect) in [
+        ("ca", wire::Connect { ca: settings.ca.as_deref(), ..wire::Connect::default() }),
+        ("proxy", wire::Connect { proxy: settings.proxy.as_ref(), ..wire::Connect::default() }),
+    ] {
+        if connect.ca.is_some() || connect.proxy.is_some() {
+            found.extend(wire::client(&connect).err().map(|error| (vec![part.to_owned()], error)));
+        }
+    }
+    let to = Slack::new(&Settings { ca: None, proxy: None, ..settings.clone() });
+    let part = match (&settings.access, &to) {
+        (Access::Webhook { .. }, _) => "webhook_url",
+        (Access::Bot { .. }, Err(BuildError::Url(_))) => "api_url",
+        (Access::Bot { .. }, _) => "token",
+    };
+    found.extend(to.err().map(|error| (vec![part.to_owned()], error)));
+    found
 }
 
 impl Slack {
@@ -128,6 +153,13 @@ impl Slack {
     }
 }
 
+/// The message that an event alone would become, without Slack: nothing is connected, no secret is needed.
+pub fn preview(settings: &Settings, event: &Event) -> Value {
+    let mut story = Story::default();
+    story.add(event);
+    blocks::message(&story.card(), settings.page_url.as_deref())
+}
+
 impl Chat for Slack {
     fn post<'a>(&'a self, card: &'a Card, thread: Option<&'a Place>) -> BoxFuture<'a, Result<Option<Place>, Failed>> {
         Box::pin(async move {
@@ -159,6 +191,23 @@ impl Chat for Slack {
 
     fn habits(&self) -> Habits {
         self.habits
+    }
+
+    /// Of a token it is the channel's name in that workspace, then its id. An incoming webhook does not say where it posts:
+    /// it is a channel of its own.
+    fn channel(&self, place: Option<&Place>) -> String {
+        let hash = |texts: &[&[u8]]| xxhash_rust::xxh3::xxh3_128(&texts.join(&0));
+        match (&self.to, place) {
+            (To::Webhook(url), _) => format!("webhook {:032x}", hash(&[url.as_str().as_bytes()])),
+            (To::Bot { post, .. }, Some(place)) => {
+                format!("channel {:032x}", hash(&[post.as_str().as_bytes(), place.channel.as_bytes()]))
+            }
+            (To::Bot { post, authorization, channel, .. }, None) => {
+                let name = channel.trim_start_matches('#');
+                let parts = [post.as_str().as_bytes(), authorization.as_bytes(), name.as_bytes()];
+                format!("name {:032x}", hash(&parts))
+            }
+        }
     }
 }
 

@@ -20,6 +20,8 @@ use crate::event::{
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Settings {
     pub format: Format,
+    /// Somebody else draws a progress line where the next event goes: it is erased first. On a terminal alone.
+    pub over_progress: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -27,7 +29,7 @@ pub enum Format {
     /// The event as its schema says.
     #[default]
     Json,
-    /// For people, by [`render::terminal`]; a line for each change. Coloured and cut to the width on a terminal.
+    /// For people, by [`render::terminal()`]; a line for each change. Coloured and cut to the width on a terminal.
     Text,
     /// Elastic Common Schema, with the event under `kubediff`.
     Ecs,
@@ -35,9 +37,12 @@ pub enum Format {
     Legacy,
 }
 
+/// Takes away the line that the cursor is in.
+pub const ERASE: &str = "\r\x1b[K";
+
 /// Writes from a thread of its own: a pipe that nobody reads holds up neither the runtime nor the end of the program.
 pub struct Stdout {
-    format: Format,
+    settings: Settings,
     style: fn() -> Style,
     lines: mpsc::Sender<(Vec<u8>, oneshot::Sender<io::Result<()>>)>,
 }
@@ -59,7 +64,7 @@ impl Stdout {
                 let _ = reply.send(out.write_all(&batch).and_then(|()| out.flush()));
             }
         })?;
-        Ok(Self { format: settings.format, style, lines })
+        Ok(Self { settings, style, lines })
     }
 }
 
@@ -69,8 +74,11 @@ impl Sink for Stdout {
             let mut lines = Vec::with_capacity(batch.len() * 1024);
             // Asked for each time: windows change their size.
             let style = (self.style)();
+            if self.settings.over_progress && io::stdout().is_terminal() {
+                lines.extend_from_slice(ERASE.as_bytes());
+            }
             for event in batch {
-                if let Err(error) = line(event, self.format, &style, &mut lines) {
+                if let Err(error) = line(event, self.settings.format, &style, &mut lines) {
                     return Outcome::reject(format!("it cannot be written as JSON: {error}"));
                 }
             }
@@ -89,6 +97,10 @@ impl Sink for Stdout {
 
     fn pace(&self) -> Pace {
         Pace { batch: 200, in_flight: 1, patient: true }
+    }
+
+    fn wants_whole(&self) -> bool {
+        self.settings.format == Format::Legacy
     }
 }
 

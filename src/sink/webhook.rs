@@ -14,7 +14,7 @@ use http::{
     HeaderMap, HeaderName, HeaderValue,
     header::{AUTHORIZATION, CONTENT_ENCODING, CONTENT_TYPE},
 };
-use reqwest::{Client, Url};
+use reqwest::{Client, Response, Url};
 use serde_json::Value;
 
 pub use self::template::{READY, ready};
@@ -34,7 +34,7 @@ pub struct Settings {
     /// beside the old one while the receiver changes over. `signing_secret` is one or a list.
     pub signing_secrets: Vec<Secret>,
     /// Events a request at most; more than 1 sends a JSON array (`json`, `legacy`), a CloudEvents batch, or gives the
-    /// template all of them as `events`. 1 when not set.
+    /// template all of them as `events`, which it then has to read. 1 when not set.
     pub batch: Option<usize>,
     /// Requests at the same time, each about other objects. 8 when not set.
     pub in_flight: Option<usize>,
@@ -109,9 +109,12 @@ pub struct Webhook {
     signer: sign::Signer,
     gzip: bool,
     pace: Pace,
+    whole: bool,
 }
 
 enum Encode {
+    /// The event as it is: printed without a detour.
+    Json,
     Each(fn(&Event) -> Value, &'static str, &'static str),
     Template(Box<template::Compiled>),
 }
@@ -125,7 +128,7 @@ struct Content {
 impl Webhook {
     pub fn new(settings: &Settings) -> Result<Self, BuildError> {
         let encode = match &settings.format {
-            Format::Json => Encode::Each(format::json, "application/json", "application/json"),
+            Format::Json => Encode::Json,
             Format::Legacy => Encode::Each(format::legacy, "application/json", "application/json"),
             Format::CloudEvents => Encode::Each(
                 format::cloud_event,
@@ -133,7 +136,11 @@ impl Webhook {
                 "application/cloudevents-batch+json; charset=UTF-8",
             ),
             Format::Template(template) => {
-                Encode::Template(Box::new(template::Compiled::new(template, settings.page_url.as_deref())?))
+                let compiled = template::Compiled::new(template, settings.page_url.as_deref())?;
+                match lost_in_batch(&compiled, settings) {
+                    Some(batch) => return Err(BuildError::Batch(batch)),
+                    None => Encode::Template(Box::new(compiled)),
+                }
             }
         };
         let client = wire::client(&wire::Connect {
@@ -157,11 +164,20 @@ impl Webhook {
                 in_flight: settings.in_flight.unwrap_or(8).max(1),
                 patient: false,
             },
+            whole: settings.format == Format::Legacy,
         })
     }
 
     fn content(&self, batch: &[Arc<Event>]) -> Result<Content, String> {
         match &self.encode {
+            Encode::Json => {
+                let body = match batch {
+                    [event] if self.pace.batch <= 1 => serde_json::to_vec(&**event),
+                    _ => serde_json::to_vec(&batch.iter().map(|event| &**event).collect::<Vec<&Event>>()),
+                };
+                let headers = HeaderMap::from_iter([(CONTENT_TYPE, HeaderValue::from_static("application/json"))]);
+                Ok(Content { body: body.map_err(|error| error.to_string())?, headers })
+            }
             Encode::Each(value, one, many) => {
                 let (body, kind) = if self.pace.batch > 1 {
                     let all: Vec<Value> = batch.iter().map(|event| value(event)).collect();
@@ -177,34 +193,124 @@ impl Webhook {
     }
 }
 
+/// The size of a batch of which the template would tell the first event alone.
+fn lost_in_batch(compiled: &template::Compiled, settings: &Settings) -> Option<usize> {
+    settings.batch.filter(|batch| *batch > 1 && !compiled.reads_all())
+}
+
+/// What is wrong with each part of the settings, by itself.
+pub(super) fn objections(settings: &Settings) -> Vec<(Vec<String>, BuildError)> {
+    let mut found = Vec::new();
+    let mut note = |path: &[&str], error: Option<BuildError>| {
+        found.extend(error.map(|error| (path.iter().map(|part| (*part).to_owned()).collect(), error)));
+    };
+    if let Format::Template(template) = &settings.format {
+        // The body without headers, then each header with a body that cannot be wrong.
+        let body = Template { headers: BTreeMap::new(), ..template.clone() };
+        let plain = template.headers.iter().filter(|(name, _)| name.eq_ignore_ascii_case("content-type"));
+        let body = Template { headers: plain.map(|(name, text)| (name.clone(), text.clone())).collect(), ..body };
+        match template::Compiled::new(&body, settings.page_url.as_deref()) {
+            Ok(compiled) => note(&["batch"], lost_in_batch(&compiled, settings).map(BuildError::Batch)),
+            Err(error) => note(&["template"], Some(error)),
+        }
+        for (name, text) in &template.headers {
+            let header = Template {
+                body: "0".into(),
+                headers: BTreeMap::from([(name.clone(), text.clone())]),
+                vars: template.vars.clone(),
+            };
+            note(&["template_headers", name], template::Compiled::new(&header, settings.page_url.as_deref()).err());
+        }
+    }
+    for (part, connect) in [
+        ("ca", wire::Connect { ca: settings.ca.as_deref(), ..wire::Connect::default() }),
+        (
+            "client_certificate",
+            wire::Connect { certificate: settings.client_certificate.as_ref(), ..wire::Connect::default() },
+        ),
+        ("proxy", wire::Connect { proxy: settings.proxy.as_ref(), ..wire::Connect::default() }),
+    ] {
+        if connect.ca.is_some() || connect.certificate.is_some() || connect.proxy.is_some() {
+            let error = wire::client(&connect).err();
+            let key = matches!(&error, Some(BuildError::Tls(why)) if why.starts_with("client key"));
+            note(&[if key { "client_key" } else { part }], error);
+        }
+    }
+    note(&["url"], wire::url(&settings.url).err());
+    for (name, value) in &settings.headers {
+        let error = HeaderName::from_bytes(name.as_bytes()).map_err(|why| why.to_string());
+        let error = error.and_then(|_| secret_header(value.expose())).err();
+        note(&["headers", name], error.map(|why| BuildError::Header(format!("{name}: {why}"))));
+    }
+    if let Some(auth) = &settings.auth {
+        let part = if matches!(auth, Auth::Bearer(_)) { "bearer_token" } else { "password" };
+        note(&[part], headers(&Settings { headers: BTreeMap::new(), ..settings.clone() }).err());
+    }
+    for (index, secret) in settings.signing_secrets.iter().enumerate() {
+        note(&["signing_secret", &index.to_string()], sign::Signer::new(std::slice::from_ref(secret)).err());
+    }
+    found
+}
+
+/// The body that a receiver would get for one event, without a receiver: nothing is connected, no secret is needed.
+pub fn preview(settings: &Settings, event: &Event) -> Result<String, String> {
+    let one =
+        |value: Value| if settings.batch.is_some_and(|batch| batch > 1) { Value::Array(vec![value]) } else { value };
+    match &settings.format {
+        Format::Json => Ok(one(format::json(event)).to_string()),
+        Format::Legacy => Ok(one(format::legacy(event)).to_string()),
+        Format::CloudEvents => Ok(one(format::cloud_event(event)).to_string()),
+        Format::Template(template) => {
+            let compiled = template::Compiled::new(template, settings.page_url.as_deref());
+            let content = compiled.map_err(|error| error.to_string())?.render(&[Arc::new(event.clone())])?;
+            Ok(String::from_utf8_lossy(&content.body).into_owned())
+        }
+    }
+}
+
+impl Webhook {
+    /// The answer to a batch, whatever it is, or why there is none.
+    async fn post(&self, batch: &[Arc<Event>]) -> Result<Response, Outcome> {
+        let Content { mut body, headers } = self.content(batch).map_err(Outcome::reject)?;
+        let mut request = self.client.post(self.url.clone()).headers(self.headers.clone()).headers(headers);
+        let signed = self.signer.headers(batch, SystemTime::now(), &body).map_err(Outcome::reject)?;
+        request = request.headers(signed);
+        if self.gzip {
+            body = gzip(&body).map_err(|error| Outcome::retry(error.to_string()))?;
+            request = request.header(CONTENT_ENCODING, "gzip");
+        }
+        request.body(body).send().await.map_err(|error| wire::failure(error, &self.private))
+    }
+}
+
 impl Sink for Webhook {
     fn send<'a>(&'a self, batch: &'a [Arc<Event>]) -> BoxFuture<'a, Outcome> {
         Box::pin(async move {
-            let Content { mut body, headers } = match self.content(batch) {
-                Ok(content) => content,
-                Err(reason) => return Outcome::reject(reason),
-            };
-            let mut request = self.client.post(self.url.clone()).headers(self.headers.clone()).headers(headers);
-            match self.signer.headers(batch, SystemTime::now(), &body) {
-                Ok(signed) => request = request.headers(signed),
-                Err(reason) => return Outcome::reject(reason),
-            }
-            if self.gzip {
-                body = match gzip(&body) {
-                    Ok(body) => body,
-                    Err(error) => return Outcome::retry(error.to_string()),
-                };
-                request = request.header(CONTENT_ENCODING, "gzip");
-            }
-            match request.body(body).send().await {
+            match self.post(batch).await {
                 Ok(response) => wire::outcome(response, &self.private).await,
-                Err(error) => wire::failure(error, &self.private),
+                Err(outcome) => outcome,
+            }
+        })
+    }
+
+    fn try_out<'a>(&'a self, event: &'a Arc<Event>) -> BoxFuture<'a, (Outcome, String)> {
+        Box::pin(async move {
+            match self.post(std::slice::from_ref(event)).await {
+                Ok(response) if response.status().is_success() => {
+                    (Outcome::Delivered, wire::said(response, &self.private).await)
+                }
+                Ok(response) => (wire::outcome(response, &self.private).await, String::new()),
+                Err(outcome) => (outcome, String::new()),
             }
         })
     }
 
     fn pace(&self) -> Pace {
         self.pace
+    }
+
+    fn wants_whole(&self) -> bool {
+        self.whole
     }
 }
 

@@ -55,7 +55,7 @@ config:
 
 #[tokio::test]
 async fn null_takes_a_default_out() {
-    let rendered = toml(&render("config: {state: {max_bytes: null}, server: null}").await);
+    let rendered = toml(&render("config: {state: {max_bytes: null}, server: null}\npersistence: {size: 3Gi}").await);
     assert!(!rendered["state"].as_table().unwrap().contains_key("max_bytes"), "{rendered}");
     assert!(!rendered.contains_key("server"), "{rendered}");
 }

@@ -174,10 +174,37 @@ async fn the_image_says_what_it_is_and_does_not_run_as_root() {
     assert_eq!(config["User"], "65532:65532");
     assert_eq!((&config["Entrypoint"], &config["Cmd"]), (&json!(["/kubediff"]), &json!(["run"])));
     assert_eq!(config["WorkingDir"], "/var/lib/kubediff");
+    let variables = config["Env"].as_array().unwrap();
+    assert!(variables.contains(&json!("MALLOC_ARENA_MAX=2")), "{variables:?}");
     let labels = &config["Labels"];
     assert_eq!(labels["org.opencontainers.image.version"], env!("CARGO_PKG_VERSION"));
     for label in ["title", "description", "licenses", "revision"] {
         assert!(labels[format!("org.opencontainers.image.{label}")].is_string(), "{label} in {labels}");
+    }
+}
+
+/// There is no docker's daemon here: what it would be asked is looked at.
+#[tokio::test]
+async fn docker_is_asked_for_buildkit_where_a_stage_has_to_be_left_out() {
+    let dir = Directory::create().unwrap();
+    let (docker, asked) = (dir.path().join("docker"), dir.path().join("asked"));
+    let path = format!("{}:{}", text(dir.path()), std::env::var("PATH").unwrap());
+    for (buildx, from, expected) in [(0, false, "1"), (1, false, "1"), (0, true, "1"), (1, true, "0")] {
+        let script = format!(
+            "#!/bin/sh\n[ \"$1\" = buildx ] && exit {buildx}\necho \"$DOCKER_BUILDKIT $*\" >{}\n",
+            asked.display()
+        );
+        fs::write(&docker, script).unwrap();
+        run("chmod", &["+x", &text(&docker)]).await;
+        let program = text(&docker);
+        let more: &[&str] = if from { &["--from", &program] } else { &[] };
+        let path = format!("PATH={path}");
+        let script = format!("{ROOT}/deploy/image");
+        run("env", &[&[path.as_str(), script.as_str(), "--engine", "docker"], more].concat()).await;
+        let asked = fs::read_to_string(&asked).unwrap();
+        let target = if from { "--target prebuilt" } else { "--target image" };
+        assert!(asked.starts_with(&format!("{expected} build ")) && asked.contains(target), "{asked}");
+        assert!(asked.contains("--build-arg SOURCE_DATE_EPOCH="), "{asked}");
     }
 }
 

@@ -18,7 +18,7 @@ use crate::harness::{
 };
 
 /// A namespace that lets in nothing that is not "restricted".
-async fn restricted(cluster: &Cluster) -> Namespace {
+pub(super) async fn restricted(cluster: &Cluster) -> Namespace {
     let namespace = cluster.namespace("chart").await;
     cluster.kubectl(&["label", "ns", namespace.name(), "pod-security.kubernetes.io/enforce=restricted"]).await;
     namespace
@@ -32,6 +32,7 @@ async fn token(cluster: &Cluster, namespace: &str) -> String {
 struct Pod {
     daemon: Daemon,
     probes: String,
+    page: String,
 }
 
 impl Pod {
@@ -60,12 +61,14 @@ impl Pod {
         let user = &pods["spec"]["template"]["spec"]["securityContext"]["runAsUser"];
         assert_eq!(user, &json!(65532), "the user that it runs as here");
         // Every pod has addresses of its own; here they share one.
-        let probes = format!("127.0.0.1:{}", free_port());
+        let [probes, page] = [(); 2].map(|()| format!("127.0.0.1:{}", free_port()));
+        let served = container["ports"].as_array().unwrap().iter().any(|port| port["name"] == "page");
         let port = cluster.access().url.rsplit(':').next().unwrap().to_owned();
         let mut variables = vec![
             ("KUBERNETES_SERVICE_HOST", "127.0.0.1"),
             ("KUBERNETES_SERVICE_PORT", &port),
             ("KUBEDIFF__SERVER__PROBES", &probes),
+            ("KUBEDIFF__SERVER__PAGE", if served { &page } else { "" }),
         ];
         for variable in container["env"].as_array().unwrap() {
             variables.push((variable["name"].as_str().unwrap(), variable["value"].as_str().unwrap()));
@@ -75,7 +78,7 @@ impl Pod {
         let program = command.remove(0);
         let daemon =
             Daemon::start(&format!("kubediff-{number:08x}"), cluster.dir(), program.as_ref(), command).unwrap();
-        let mut pod = Self { daemon, probes };
+        let mut pod = Self { daemon, probes, page };
         pod.ready().await;
         pod
     }
@@ -105,9 +108,13 @@ async fn arrives(receiver: &Receiver, namespace: &str, name: &str, pod: &Pod) ->
 
 /// A volume for the claim of the release's pod, as a provisioner would make it.
 async fn volume(cluster: &Cluster, namespace: &str) {
+    volume_of(cluster, namespace, "").await;
+}
+
+async fn volume_of(cluster: &Cluster, namespace: &str, class: &str) {
     let volume = json!({"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": format!("pv-{namespace}")},
         "spec": {"capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"], "hostPath": {"path": "/nowhere"},
-            "persistentVolumeReclaimPolicy": "Retain", "storageClassName": "",
+            "persistentVolumeReclaimPolicy": "Retain", "storageClassName": class,
             "claimRef": {"namespace": namespace, "name": "state-kubediff-0"}}});
     let made = cluster.access().request(Method::POST, "/api/v1/persistentvolumes").json(&volume).send().await.unwrap();
     assert!(made.status().is_success(), "{}", made.text().await.unwrap());
@@ -123,7 +130,7 @@ async fn kubectl(cluster: &Cluster, args: &[&str]) -> String {
 }
 
 /// Everything in a namespace that someone put there, and the cluster's roles that name it.
-async fn contents(cluster: &Cluster, namespace: &str) -> Vec<String> {
+pub(super) async fn contents(cluster: &Cluster, namespace: &str) -> Vec<String> {
     // Only groups that are always served.
     let kinds = kubectl(cluster, &["api-resources", "--namespaced", "--verbs=list", "-o", "name"]).await;
     let built_in = |kind: &&str| !kind.contains('.') || kind.ends_with(".k8s.io") || kind.matches('.').count() == 1;
@@ -134,6 +141,71 @@ async fn contents(cluster: &Cluster, namespace: &str) -> Vec<String> {
     let mut all: Vec<_> = found.lines().chain(roles).map(str::to_owned).collect();
     all.sort();
     all
+}
+
+#[tokio::test]
+async fn it_is_installed_without_a_single_value_and_says_where_the_image_comes_from() {
+    let cluster = harness::cluster().await;
+    cluster.controllers().await;
+    let namespace = restricted(cluster).await;
+    let name = namespace.name();
+    volume(cluster, name).await;
+    let notes = cluster.helm(&["install", "kubediff", CHART, "-n", name, "--wait", "--timeout", "120s"]).await;
+    assert!(notes.contains("STATUS: deployed"), "{notes}");
+    let image = concat!("kubediff:", env!("CARGO_PKG_VERSION"));
+    assert!(notes.contains("make image") && notes.contains(&format!("kind load docker-image {image}")), "{notes}");
+    let pod = cluster.kubectl(&["get", "pod", "kubediff-0", "-n", name, "-o", "json"]).await;
+    let pod: Value = serde_json::from_str(&pod).unwrap();
+    assert_eq!(pod["spec"]["containers"][0]["image"], image);
+    let ready = |condition: &Value| condition["type"] == "Ready" && condition["status"] == "True";
+    assert!(pod["status"]["conditions"].as_array().unwrap().iter().any(ready), "{pod}");
+    let claim =
+        cluster.kubectl(&["get", "pvc", "state-kubediff-0", "-n", name, "-o", "jsonpath={.status.phase}"]).await;
+    assert_eq!(claim, "Bound");
+    let set = ["--set", "image.repository=registry.example.com/kubediff"];
+    let notes = cluster.helm(&[&["upgrade", "kubediff", CHART, "-n", name], &set[..]].concat()).await;
+    assert!(!notes.contains("make image"), "{notes}");
+    cluster.helm(&["uninstall", "kubediff", "-n", name, "--wait"]).await;
+    cluster.kubectl(&["delete", "pv", &format!("pv-{name}")]).await;
+}
+
+#[tokio::test]
+async fn a_volume_grows_in_the_steps_of_the_documentation() {
+    let cluster = harness::cluster().await;
+    cluster.controllers().await;
+    let namespace = restricted(cluster).await;
+    let name = namespace.name();
+    let class = json!({"apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "metadata": {"name": name},
+        "provisioner": "example.com/none", "allowVolumeExpansion": true});
+    cluster.apply(name, &class.to_string()).await;
+    volume_of(cluster, name, name).await;
+    let class = format!("persistence.storageClass={name}");
+    let helm = async |verb: &str, more: &[&str]| {
+        let args = [verb, "kubediff", CHART, "-n", name, "--wait", "--timeout", "120s", "--set", &class];
+        cluster.try_run("helm", &[&args[..], more].concat()).await
+    };
+    assert!(helm("install", &[]).await.status.success());
+    let uid = async |what: &str| cluster.kubectl(&["get", what, "-n", name, "-o", "jsonpath={.metadata.uid}"]).await;
+    let (claim, pod) = (uid("pvc/state-kubediff-0").await, uid("pod/kubediff-0").await);
+    let larger = ["--set", "persistence.size=5Gi", "--set", "config.state.max_bytes=4GiB"];
+    let refused = helm("upgrade", &larger).await;
+    let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(!refused.status.success() && said.contains("updates to statefulset spec"), "{said}");
+
+    let size = r#"{"spec":{"resources":{"requests":{"storage":"5Gi"}}}}"#;
+    cluster.kubectl(&["patch", "pvc", "state-kubediff-0", "-n", name, "-p", size]).await;
+    cluster.kubectl(&["delete", "statefulset", "kubediff", "-n", name, "--cascade=orphan"]).await;
+    assert_eq!(uid("pod/kubediff-0").await, pod, "it runs on");
+    let upgraded = helm("upgrade", &larger).await;
+    assert!(upgraded.status.success(), "{}", String::from_utf8_lossy(&upgraded.stderr));
+    let asked = "jsonpath={.spec.volumeClaimTemplates[0].spec.resources.requests.storage}";
+    assert_eq!(cluster.kubectl(&["get", "statefulset", "kubediff", "-n", name, "-o", asked]).await, "5Gi");
+    assert_eq!(uid("pvc/state-kubediff-0").await, claim, "what is on it is kept");
+    let config = cluster.kubectl(&["get", "configmap", "kubediff", "-n", name, "-o", "yaml"]).await;
+    assert!(config.contains("4GiB"), "{config}");
+    cluster.helm(&["uninstall", "kubediff", "-n", name, "--wait"]).await;
+    cluster.kubectl(&["delete", "pv", &format!("pv-{name}")]).await;
+    cluster.kubectl(&["delete", "storageclass", name]).await;
 }
 
 #[tokio::test]
@@ -155,7 +227,9 @@ async fn installed_it_tells_of_changes_and_uninstalled_it_leaves_nothing() {
         let args = [&[verb, "kubediff", CHART, "-n", name, "--wait", "--timeout", "120s"], more].concat();
         cluster.helm(&args).await
     };
-    let values = ["--set", "config.sinks.hook.type=webhook", "--set", &url];
+    // Loopback, where everybody may look, is all that there is in a test: hence the token.
+    let values = ["config.sinks.hook.type=webhook", &url, "page.enabled=true", "config.server.auth=token"];
+    let values: Vec<&str> = values.iter().flat_map(|value| ["--set", value]).collect();
 
     let notes = helm("install", &values).await;
     assert!(notes.contains("it can change nothing") && notes.contains("Events go to: hook"), "{notes}");
@@ -167,6 +241,7 @@ async fn installed_it_tells_of_changes_and_uninstalled_it_leaves_nothing() {
     cluster.kubectl(&["create", "configmap", "first", "-n", name, "--from-literal=a=b"]).await;
     let event = arrives(&receiver, name, "first", &running).await;
     assert_eq!(event["actors"][0]["manager"], "kubectl-create", "{event}");
+    the_page_asks_who_it_is(cluster, name, &running).await;
     running.daemon.signal("TERM");
     poll(PATIENCE, "kubediff to end", async || running.daemon.exited()).await;
 
@@ -193,6 +268,27 @@ async fn installed_it_tells_of_changes_and_uninstalled_it_leaves_nothing() {
     }
     assert_eq!(left, before, "what uninstalling left");
     cluster.kubectl(&["delete", "pv", &format!("pv-{name}")]).await;
+}
+
+/// With the permission that the chart gives it for that, and no more than the reader's own.
+async fn the_page_asks_who_it_is(cluster: &Cluster, namespace: &str, pod: &Pod) {
+    let http = reqwest::Client::builder().no_proxy().build().unwrap();
+    let url = format!("http://{}/api/v1/events?namespace={namespace}&name=first", pod.page);
+    let seen = async |token: &str| {
+        let answer = http.get(&url).bearer_auth(token).send().await.unwrap();
+        let (status, text) = (answer.status(), answer.text().await.unwrap());
+        let events = serde_json::from_str::<Value>(&text).unwrap()["events"].as_array().map(Vec::len);
+        (status, events)
+    };
+    assert_eq!(http.get(&url).send().await.unwrap().status(), StatusCode::UNAUTHORIZED);
+    assert_eq!(seen("made-up").await.0, StatusCode::UNAUTHORIZED);
+    assert_eq!(seen(&cluster.access().token).await, (StatusCode::OK, Some(1)));
+    // What it may list by itself is shown to its own account, and nothing to one that may list nothing.
+    assert_eq!(seen(&token(cluster, namespace).await).await, (StatusCode::OK, Some(1)));
+    cluster.kubectl(&["create", "serviceaccount", "stranger", "-n", namespace]).await;
+    let stranger = cluster.kubectl(&["create", "token", "stranger", "-n", namespace]).await;
+    assert_eq!(seen(stranger.trim()).await, (StatusCode::OK, Some(0)));
+    cluster.kubectl(&["delete", "serviceaccount", "stranger", "-n", namespace]).await;
 }
 
 /// The release without pods that run: only what it may do is asked.

@@ -2,6 +2,7 @@
 //! Kubernetes that the chart is for.
 
 use std::{
+    collections::BTreeSet,
     fs,
     io::Write,
     path::PathBuf,
@@ -15,7 +16,10 @@ use super::{
     helm::{find, helm, kinds, objects},
     schema,
 };
-use crate::harness::{self, Cluster, tools};
+use crate::{
+    delivery::daemon::Kubediff,
+    harness::{self, Cluster, PATIENCE, poll, tools},
+};
 
 const DEPLOY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/deploy");
 
@@ -44,7 +48,17 @@ priorityClassName: system-cluster-critical
 runtimeClassName: gvisor
 networkPolicy: {enabled: true, from: [{podSelector: {}}], restrictEgress: true, to: [{ports: [{port: 6443}]}]}
 podDisruptionBudget: {enabled: true}
+page: {enabled: true, service: {annotations: {a: b}}}
+metrics: {dashboard: {enabled: true}}
 ";
+
+/// What the Prometheus operator reads.
+const MONITORING: [&str; 2] = [
+    "metrics: {serviceMonitor: {enabled: true, labels: {a: b}, relabelings: [{action: labeldrop, regex: x}], \
+     metricRelabelings: [{action: labeldrop, regex: other}]}, prometheusRule: {enabled: true}}",
+    "metrics: {podMonitor: {enabled: true, relabelings: [{action: labeldrop, regex: x}]}, \
+     prometheusRule: {enabled: true, without: [KubediffDown], annotations: {a: b}}}",
+];
 
 fn folders() -> Vec<PathBuf> {
     let folders: Vec<_> = fs::read_dir(DEPLOY).unwrap().map(|entry| entry.unwrap().path()).collect();
@@ -81,6 +95,7 @@ async fn manifests(cluster: &Cluster, namespace: &str) -> Vec<(String, String)> 
         "rbac: {scope: namespaces, resources: list, rules: [{apiGroups: [apps], resources: [deployments]}]}\n\
          persistence: {existingClaim: mine}\npodDisruptionBudget: {enabled: true, minAvailable: 50%}\n\
          networkPolicy: {enabled: true}",
+        "replicas: 2",
         ALL,
     ] {
         let text = helm(&["template", "kubediff", CHART, "--namespace", namespace], values).await.unwrap();
@@ -112,6 +127,30 @@ async fn a_real_api_server_takes_every_manifest() {
 }
 
 #[tokio::test]
+async fn the_prometheus_operators_own_definitions_take_what_is_for_it() {
+    // A control plane of its own: these kinds are not to be met by other tests.
+    let cluster = Cluster::start(harness::Options::default()).await;
+    let namespace = cluster.namespace("monitoring").await;
+    let definitions = tools::path("monitoring-crds").await.unwrap();
+    cluster.kubectl(&["apply", "--server-side", "-f", &definitions.to_string_lossy()]).await;
+    cluster.kubectl(&["wait", "--for=condition=Established", "crd", "--all", "--timeout=60s"]).await;
+    let dry_run = async |text: &str| {
+        let file = cluster.dir().join(format!("{:08x}.yaml", rand::random::<u32>()));
+        fs::write(&file, text).unwrap();
+        let file = file.to_string_lossy();
+        cluster.try_run("kubectl", &["apply", "--dry-run=server", "--validate=strict", "-f", &file]).await
+    };
+    for values in MONITORING {
+        let text = helm(&["template", "kubediff", CHART, "--namespace", namespace.name()], values).await.unwrap();
+        let output = dry_run(&text).await;
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success() && !said.contains("Warning"), "{values}: {said}\n{text}");
+        let wrong = dry_run(&text.replace("- port: probes", "- prot: probes")).await;
+        assert!(!wrong.status.success(), "it refuses what it does not know");
+    }
+}
+
+#[tokio::test]
 async fn the_types_of_kubernetes_1_30_take_every_manifest() {
     let cluster = harness::cluster().await;
     let program = tools::path("api-1.30").await.unwrap();
@@ -132,33 +171,91 @@ async fn the_types_of_kubernetes_1_30_take_every_manifest() {
     assert!(!decode(wrong).status.success(), "it refuses what it does not know");
 }
 
-/// What they do is not run here; that they are well-formed, and speak of fields that an event has, is checked.
-#[test]
-fn the_snippets_for_logging_stacks_name_fields_that_events_have() {
+/// What a pod's log is: kubediff's events and its own log, a line each, as they came.
+async fn pod_log() -> Vec<Value> {
+    let cluster = harness::cluster().await;
+    let namespace = cluster.namespace("lines").await;
+    let config = format!(
+        "[watch]\nnamespaces = [\"{namespace}\"]\ninclude = [\"v1/configmaps\"]\n[server]\nprobes = \"\"\npage = \"\"\n\
+         [sinks.log]\ntype = \"stdout\"\n"
+    );
+    let mut kubediff = Kubediff::new(cluster.kubeconfig(), &config);
+    kubediff.spawn_with("KUBEDIFF_LOG_FORMAT=json");
+    let log = kubediff.log();
+    let said = async |words: &str| {
+        let read = async || fs::read_to_string(&log).ok().filter(|text| text.contains(words));
+        poll(PATIENCE, format!("{words} in the log"), read).await
+    };
+    said("watching").await;
+    cluster.kubectl(&["create", "configmap", "settings", "-n", namespace.name(), "--from-literal=a=b"]).await;
+    said("kubediff.event/v1").await;
+    kubediff.stop().await;
+    let text = fs::read_to_string(&log).unwrap();
+    text.lines().map(|line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"))).collect()
+}
+
+/// Neither collector is in a registry that the tests reach, so what they do is not run here. That the snippets are
+/// well-formed, that every line of a pod's log is what they take it for, and that a real event has every field that they
+/// name, is checked.
+#[tokio::test]
+async fn the_snippets_for_logging_stacks_fit_the_lines_of_a_real_log() {
     let read = |name: &str| fs::read_to_string(format!("{DEPLOY}/logging/{name}")).unwrap();
     for name in ["vector.yaml", "fluent-bit.yaml"] {
         let _: Value = serde_saphyr::from_str(&read(name)).unwrap_or_else(|e| panic!("{name}: {e}"));
     }
     let dashboard: Value = serde_json::from_str(&read("grafana-dashboard.json")).unwrap();
     assert_eq!(dashboard["panels"].as_array().unwrap().len(), 3);
-    let events = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/events.md")).unwrap();
-    let example = events.split("```json\n").nth(1).and_then(|rest| rest.split("```").next()).expect("an example");
-    let example: Value = serde_json::from_str(example).unwrap();
-    for (name, fields) in [
-        ("vector.yaml", &["schema", "time", "type", "resource.kind", "resource.namespace"][..]),
-        ("fluent-bit.yaml", &["schema", "type", "resource['kind']", "resource['namespace']"]),
-        ("alloy.alloy", &["schema", "time", "type", "resource.kind", "resource.namespace"]),
-        (
-            "grafana-dashboard.json",
-            &["resource.kind", "resource.namespace", "resource.name", "summary", "actors[0].manager"],
-        ),
-    ] {
-        let text = read(name);
+    let lines = pod_log().await;
+    let (events, own): (Vec<_>, Vec<_>) = lines.iter().partition(|line| line["schema"] == "kubediff.event/v1");
+    // How the snippets tell them apart.
+    assert!(own.len() > 1 && own.iter().all(|line| line["schema"].is_null() && line["level"].is_string()), "{own:?}");
+    let example = events.first().expect("an event");
+    let time = example["time"].as_str().unwrap();
+    assert!(time.parse::<jiff::Timestamp>().is_ok() && time.ends_with('Z'), "RFC 3339: {time}");
+    for (name, least) in [("vector.yaml", 4), ("fluent-bit.yaml", 4), ("alloy.alloy", 5), ("grafana-dashboard.json", 5)]
+    {
+        let fields = named_fields(name, &read(name));
+        assert!(fields.len() >= least, "{name}: {fields:?}");
         for field in fields {
-            assert!(text.contains(field), "{name} has {field}");
             let pointer = field.replace("['", ".").replace("']", "").replace("[0]", ".0").replace('.', "/");
-            assert!(example.pointer(&format!("/{pointer}")).is_some(), "an event has {field}");
+            assert!(example.pointer(&format!("/{pointer}")).is_some(), "{name} names {field}, and no event has it");
         }
-        assert!(name.starts_with("grafana") || text.contains("kubediff"), "{name}");
     }
+}
+
+/// The fields of an event that a snippet takes, by the forms in which its program names them.
+fn named_fields(name: &str, text: &str) -> BTreeSet<String> {
+    let forms: &[&str] = match name {
+        // {{ resource.kind }}, exists(.time), .schema ==
+        "vector.yaml" => &[r"\{\{ ([a-z.]+) \}\}", r"exists\(\.(time)\)", r"\.(schema) =="],
+        // $resource['kind'], regex: schema ...
+        "fluent-bit.yaml" => &[r"\$([a-z]+(?:\['[a-z]+'\])*)", r"regex: ([a-z]+) "],
+        // kind = "resource.kind",
+        "alloy.alloy" => &[r#"(?m)^ +[a-z]+ += "([a-z]+(?:\.[a-z]+)?)",$"#],
+        // json kind="resource.kind"
+        _ => &[r#"[a-z]+=\\"([a-z]+(?:\.[a-z]+|\[0\]\.[a-z]+)?)\\""#],
+    };
+    let forms: Vec<_> = forms.iter().map(|form| regex::Regex::new(form).unwrap()).collect();
+    let found = forms.iter().flat_map(|form| form.captures_iter(text)).map(|found| found[1].to_owned());
+    // The stream's own label.
+    found.filter(|field| field != "kubediff").collect()
+}
+
+/// Any of the pods may be the one that delivers.
+#[tokio::test]
+async fn fluent_bit_reads_the_logs_of_every_pod_of_the_release() {
+    let args = ["template", "kubediff", CHART, "--namespace", "kubediff"];
+    let objects = objects(&helm(&args, "replicas: 3").await.unwrap());
+    let name = find(&objects, "StatefulSet", "/metadata/name");
+    let container = find(&objects, "StatefulSet", "/spec/template/spec/containers/0/name");
+    let snippet: Value =
+        serde_saphyr::from_str(&fs::read_to_string(format!("{DEPLOY}/logging/fluent-bit.yaml")).unwrap()).unwrap();
+    let path = snippet["pipeline"]["inputs"][0]["path"].as_str().unwrap();
+    let path = regex::Regex::new(&format!("^{}$", regex::escape(path).replace(r"\*", "[^/]*"))).unwrap();
+    for pod in 0..3 {
+        let (name, container) = (name.as_str().unwrap(), container.as_str().unwrap());
+        let log = format!("/var/log/containers/{name}-{pod}_kubediff_{container}-{}.log", "0a".repeat(32));
+        assert!(path.is_match(&log), "{path} misses {log}");
+    }
+    assert!(!path.is_match(&format!("/var/log/containers/web-0_shop_web-{}.log", "0a".repeat(32))));
 }

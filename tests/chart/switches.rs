@@ -12,17 +12,22 @@ const POD: &str = "/spec/template/spec";
 const MAIN: &str = "/spec/template/spec/containers/0";
 
 /// Values, and what is then to be found: a kind, a JSON pointer in it, and the value there (null for none).
-type Switch = (&'static str, Vec<(&'static str, String, Value)>);
+pub type Switch = (&'static str, Vec<(&'static str, String, Value)>);
 
 fn pod(pointer: &str, value: Value) -> (&'static str, String, Value) {
     ("StatefulSet", format!("{POD}{pointer}"), value)
 }
 
-fn main(pointer: &str, value: Value) -> (&'static str, String, Value) {
+pub fn main(pointer: &str, value: Value) -> (&'static str, String, Value) {
     ("StatefulSet", format!("{MAIN}{pointer}"), value)
 }
 
-fn at(kind: &'static str, pointer: &str, value: Value) -> (&'static str, String, Value) {
+/// In the object of that name; the others look into the first of their kind.
+pub fn named(kind: &'static str, name: &str, pointer: &str, value: Value) -> (&'static str, String, Value) {
+    (kind, format!("{name}#{pointer}"), value)
+}
+
+pub fn at(kind: &'static str, pointer: &str, value: Value) -> (&'static str, String, Value) {
     (kind, pointer.to_owned(), value)
 }
 
@@ -31,6 +36,7 @@ fn switches() -> Vec<Switch> {
     all.extend(state_and_secrets());
     all.extend(the_pod());
     all.extend(permissions_and_policies());
+    all.extend(super::monitoring::switches());
     all
 }
 
@@ -120,6 +126,37 @@ fn state_and_secrets() -> Vec<Switch> {
             )],
         ),
         (
+            "redactionKey: {create: always, key: hash-key}",
+            vec![
+                at("Secret", "/metadata/name", json!("kubediff-redaction-key")),
+                pod(
+                    "/volumes/2",
+                    json!({"name": "redaction-key", "secret": {"secretName": "kubediff-redaction-key",
+                        "defaultMode": 288, "items": [{"key": "hash-key", "path": "key"}]}}),
+                ),
+                main(
+                    "/volumeMounts/3",
+                    json!({"name": "redaction-key", "mountPath": "/run/secrets/kubediff-redaction", "readOnly": true}),
+                ),
+            ],
+        ),
+        (
+            "replicas: 2\nredactionKey: {existingSecret: mine}",
+            vec![at("Secret", "", Value::Null), pod("/volumes/2/secret/secretName", json!("mine"))],
+        ),
+        (
+            "replicas: 2\nredactionKey: {create: never}",
+            vec![at("Secret", "", Value::Null), pod("/volumes/2", Value::Null)],
+        ),
+        (
+            "replicas: 2\nconfig: {redact: {key: {env: KEY}}}",
+            vec![at("Secret", "", Value::Null), pod("/volumes/2", Value::Null)],
+        ),
+        (
+            "secrets: {allowPlainText: true}\nconfig: {sinks: {ops: {type: slack, webhook_url: 'https://hooks.slack.com/a'}}}",
+            vec![at("Secret", "", Value::Null)],
+        ),
+        (
             "secrets: {files: {whsec: {name: audit, key: secret}}}",
             vec![
                 pod(
@@ -134,9 +171,9 @@ fn state_and_secrets() -> Vec<Switch> {
             ],
         ),
         (
-            "config: {state: {path: memory, max_bytes: 1GiB}, server: {page: '0.0.0.0:8080', probes: ''}}",
+            "config: {state: {path: memory, max_bytes: 1GiB}, server: {page: '127.0.0.1:8080', probes: ''}}",
             vec![
-                main("/ports", Value::Null),
+                main("/ports", json!([{"name": "page", "containerPort": 8080, "protocol": "TCP"}])),
                 main("/livenessProbe", Value::Null),
                 main("/readinessProbe", Value::Null),
                 main("/startupProbe", Value::Null),
@@ -153,6 +190,32 @@ fn state_and_secrets() -> Vec<Switch> {
 fn the_pod() -> Vec<Switch> {
     let spread = json!([{"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "ScheduleAnyway"}]);
     vec![
+        (
+            "replicas: 2",
+            vec![
+                at("StatefulSet", "/spec/replicas", json!(2)),
+                at("StatefulSet", "/spec/podManagementPolicy", json!("Parallel")),
+                at("PodDisruptionBudget", "/spec/maxUnavailable", json!(1)),
+                at("Role", "/metadata/name", json!("kubediff-lease")),
+                at("Lease", "/metadata/name", json!("kubediff")),
+                at("Secret", "/metadata/name", json!("kubediff-redaction-key")),
+                at("RoleBinding", "/subjects/0/name", json!("kubediff")),
+                pod("/topologySpreadConstraints/0/topologyKey", json!("kubernetes.io/hostname")),
+                pod("/topologySpreadConstraints/0/whenUnsatisfiable", json!("ScheduleAnyway")),
+            ],
+        ),
+        (
+            "replicas: 2\ntopologySpreadConstraints: [{maxSkew: 1, topologyKey: zone, whenUnsatisfiable: ScheduleAnyway}]",
+            vec![pod("/topologySpreadConstraints", spread.clone())],
+        ),
+        (
+            "config: {ha: {enabled: true, lease: shared}}",
+            vec![
+                at("Role", "/rules/0/resourceNames", json!(["shared"])),
+                at("Lease", "/metadata/name", json!("shared")),
+                at("PodDisruptionBudget", "", Value::Null),
+            ],
+        ),
         (
             "resources: {requests: {cpu: 1, memory: 1Gi}, limits: {memory: 2Gi}}",
             vec![main("/resources", json!({"requests": {"cpu": 1, "memory": "1Gi"}, "limits": {"memory": "2Gi"}}))],
@@ -319,6 +382,9 @@ async fn every_value_does_what_its_comment_says() {
         for (kind, pointer, value) in expected {
             let found = if pointer.is_empty() {
                 kinds(&objects).iter().any(|k| k == kind).into()
+            } else if let Some((name, pointer)) = pointer.split_once('#') {
+                let object = objects.iter().find(|object| object["kind"] == kind && object["metadata"]["name"] == name);
+                object.and_then(|object| object.pointer(pointer)).cloned().unwrap_or_default()
             } else {
                 find(&objects, kind, &pointer)
             };

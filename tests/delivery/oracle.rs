@@ -25,18 +25,25 @@ pub struct Load {
     workers: u64,
     /// Between two changes of a worker.
     pause: Duration,
+    unanswered: AtomicU64,
 }
 
 impl Load {
     pub fn new(access: &Access, namespace: &str) -> Self {
-        Self { access: access.clone(), namespace: namespace.to_owned(), workers: 8, pause: Duration::ZERO }
+        let namespace = namespace.to_owned();
+        Self { access: access.clone(), namespace, workers: 8, pause: Duration::ZERO, unanswered: AtomicU64::new(0) }
     }
 
     pub fn slow(self, pause: Duration) -> Self {
         Self { pause, ..self }
     }
 
-    /// Makes `changes` changes to `objects` objects; gives how many the server took.
+    /// Requests that may have changed something although the server did not say so: it failed, or was not heard.
+    pub fn unanswered(&self) -> u64 {
+        self.unanswered.load(Ordering::SeqCst)
+    }
+
+    /// Makes `changes` changes to `objects` objects; gives how many the server said it made.
     pub async fn run(&self, seed: u64, changes: u64, objects: u64) -> u64 {
         let left = AtomicU64::new(changes);
         self.work(seed, objects, || left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |n| n.checked_sub(1)).is_ok())
@@ -75,27 +82,28 @@ impl Load {
         futures::future::join_all(workers).await.into_iter().sum()
     }
 
-    /// One change; whether the server made it.
+    /// One change; whether the server said that it made it.
     async fn change(&self, http: &reqwest::Client, name: &str, step: u32, text: &str) -> bool {
         let all = format!("/api/v1/namespaces/{}/configmaps", self.namespace);
-        let send = async |method: Method, path: &str, body: Value| {
-            let request =
-                self.access.request_by(http, method, path).header("content-type", "application/merge-patch+json");
-            request.body(body.to_string()).send().await.is_ok_and(|answer| answer.status().is_success())
-        };
         let one = format!("{all}/{name}");
-        if step < 8 {
-            let deleted = self.access.request_by(http, Method::DELETE, &one).send().await;
-            if deleted.is_ok_and(|answer| answer.status().is_success()) {
-                return true;
-            }
+        if step < 8 && self.made(self.access.request_by(http, Method::DELETE, &one)).await {
+            return true;
         }
-        if send(Method::PATCH, &one, json!({"data": {format!("k{}", step % 7): text}})).await {
+        let patch = json!({"data": {format!("k{}", step % 7): text}}).to_string();
+        let request = self.access.request_by(http, Method::PATCH, &one).body(patch);
+        if self.made(request.header("content-type", "application/merge-patch+json")).await {
             return true;
         }
         let object = json!({"metadata": {"name": name}, "data": {"k0": text, "note": "first line\nsecond line\n"}});
-        let made = self.access.request_by(http, Method::POST, &all).json(&object).send().await;
-        made.is_ok_and(|answer| answer.status().is_success())
+        self.made(self.access.request_by(http, Method::POST, &all).json(&object)).await
+    }
+
+    async fn made(&self, request: reqwest::RequestBuilder) -> bool {
+        let status = request.send().await.map(|answer| answer.status());
+        if status.as_ref().map_or(true, reqwest::StatusCode::is_server_error) {
+            self.unanswered.fetch_add(1, Ordering::SeqCst);
+        }
+        status.is_ok_and(|status| status.is_success())
     }
 }
 
@@ -159,6 +167,13 @@ impl Replay {
             other => panic!("{other}"),
         }
         versions.insert(name, text("resourceVersion"));
+    }
+
+    /// Each change is an event of its own: as many as the server said that it made for a load, and at most those besides
+    /// that it may have made.
+    pub fn assert_each_once(&self, made: u64, load: &Load) {
+        let most = made + load.unanswered();
+        assert!((made..=most).contains(&self.changes), "{} events of {made} to {most} changes", self.changes);
     }
 
     /// Waits until at least so many changes have come and their replay equals a fresh list of the namespace's

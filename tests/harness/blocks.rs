@@ -1,4 +1,8 @@
 //! Slack's documented limits of Block Kit: what is wrong with the blocks of a message, in Slack's way of saying it.
+//!
+//! They stand at <https://docs.slack.dev/reference/block-kit/blocks> (50 blocks a message) and on its pages section-block
+//! (3,000 characters; 10 fields of 2,000), header-block (150) and context-block (10 elements); that an element of a
+//! context has 2,000 at most is on none of them.
 
 use std::collections::HashSet;
 
@@ -12,6 +16,24 @@ const HEADER_TEXT: usize = 150;
 const CONTEXT_ELEMENTS: usize = 10;
 const CONTEXT_TEXT: usize = 2_000;
 const BLOCK_ID: usize = 255;
+/// Of all blocks of a message together. Written down nowhere, and measured by others:
+/// <https://github.com/slackapi/bolt-js/issues/2509>.
+pub const TOTAL: usize = 13_000;
+
+/// The characters of all texts.
+pub fn characters(blocks: &[Value]) -> usize {
+    fn count(value: &Value) -> usize {
+        match value {
+            Value::Array(items) => items.iter().map(count).sum(),
+            Value::Object(fields) => {
+                let own = fields.get("text").and_then(Value::as_str).map_or(0, |text| text.chars().count());
+                own + fields.values().map(count).sum::<usize>()
+            }
+            _ => 0,
+        }
+    }
+    blocks.iter().map(count).sum()
+}
 
 /// Empty when the blocks are fine.
 pub fn problems(blocks: &[Value]) -> Vec<String> {

@@ -4,6 +4,7 @@
 //! one stream is one connection. Tokens pass through.
 
 use std::{
+    collections::BTreeMap,
     io,
     path::{Path, PathBuf},
     sync::{Arc, Mutex, MutexGuard},
@@ -48,6 +49,18 @@ impl Fault {
         Self::Answer { code, retry_after: None }
     }
 
+    /// In a word or two.
+    pub fn name(&self) -> String {
+        match self {
+            Self::Answer { code, .. } => format!("answer {code}"),
+            Self::Delay(_) => "delay".into(),
+            Self::Hang => "hang".into(),
+            Self::Drop => "drop".into(),
+            Self::Stream(_, Then::EndWith(_)) => "error event".into(),
+            Self::Stream(_, then) => format!("{then:?}").split(['(', ' ']).next().unwrap_or_default().to_lowercase(),
+        }
+    }
+
     /// 429 as the API server says it.
     pub fn too_many_requests(retry_after: u32) -> Self {
         Self::Answer { code: 429, retry_after: Some(retry_after) }
@@ -73,6 +86,8 @@ struct State {
     seen: Vec<Seen>,
     /// The answers that are under way. A closed one has no receiver any more.
     streams: Vec<(Seen, watch::Sender<Flow>)>,
+    /// How often each fault struck.
+    struck: BTreeMap<String, usize>,
 }
 
 pub struct Proxy {
@@ -126,6 +141,11 @@ impl Proxy {
         self.server.refuse(false);
     }
 
+    /// How often each fault struck a request or an answer that was under way: those that nobody met are not counted.
+    pub fn struck(&self) -> BTreeMap<String, usize> {
+        self.state().struck.clone()
+    }
+
     /// Cuts the matching answers that are under way.
     pub fn cut(&self, matching: &Matching) {
         self.set_flow(matching, Flow::Cut);
@@ -166,8 +186,14 @@ impl Proxy {
     }
 
     fn set_flow(&self, matching: &Matching, to: Flow) {
-        for (_, flow) in self.state().streams.iter().filter(|(seen, _)| matching.matches(seen)) {
-            flow.send_if_modified(|flow| *flow != Flow::Cut && std::mem::replace(flow, to) != to);
+        let mut state = self.state();
+        let open = state.streams.iter().filter(|(seen, flow)| !flow.is_closed() && matching.matches(seen));
+        let set = |flow: &watch::Sender<Flow>| {
+            flow.send_if_modified(|flow| *flow != Flow::Cut && std::mem::replace(flow, to) != to)
+        };
+        let streams = open.filter(|(_, flow)| set(flow)).count();
+        if to != Flow::Open && streams > 0 {
+            *state.struck.entry(format!("{to:?}").to_lowercase()).or_default() += streams;
         }
     }
 
@@ -186,10 +212,14 @@ async fn answer(request: Request<Incoming>, state: Arc<Mutex<State>>, http: reqw
         let mut state = lock(&state);
         state.seen.push(seen.clone());
         let rule = state.rules.iter_mut().find(|rule| rule.left != Some(0) && rule.matching.matches(&seen));
-        rule.map(|rule| {
+        let fault = rule.map(|rule| {
             rule.left = rule.left.map(|n| n - 1);
             rule.fault.clone()
-        })
+        });
+        if let Some(fault) = &fault {
+            *state.struck.entry(fault.name()).or_default() += 1;
+        }
+        fault
     };
     let point = match fault {
         Some(Fault::Answer { code, retry_after }) => return Ok(refusal(code, retry_after)),

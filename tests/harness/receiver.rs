@@ -174,6 +174,11 @@ impl Receiver {
         self.state().next.extend(answers);
     }
 
+    /// Takes back what was queued by [`Receiver::then`].
+    pub fn as_usual(&self) {
+        self.state().next.clear();
+    }
+
     /// From now on each answer is drawn by weight; the same seed draws the same sequence.
     pub fn random(&self, seed: u64, mix: Vec<(u32, Answer)>) {
         let mut random = StdRng::seed_from_u64(seed);

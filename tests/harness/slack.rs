@@ -1,7 +1,14 @@
 //! A Slack that keeps to Slack's documented limits, and answers as Slack does: HTTP 200 with `ok:false` for most
 //! mistakes, 429 with Retry-After for haste, plain `ok` from an incoming webhook.
 //!
-//! Sources: the reference pages of chat.postMessage, chat.update, incoming webhooks, blocks and rate limits.
+//! | what | where it is written |
+//! |---|---|
+//! | the errors of a call, and that `text` is cut | <https://docs.slack.dev/reference/methods/chat.postMessage>, <https://docs.slack.dev/reference/methods/chat.update> |
+//! | one message a second a channel, tiers, 429 | <https://docs.slack.dev/apis/web-api/rate-limits> |
+//! | the statuses and words of an incoming webhook | <https://docs.slack.dev/messaging/sending-messages-using-incoming-webhooks>, <https://api.slack.com/changelog/2016-05-17-changes-to-errors-for-incoming-webhooks> |
+//! | limits of blocks | see `blocks.rs` |
+//!
+//! `cannot_reply_to_message` is on none of the pages; it is what callers report of a thread that is not there.
 
 use std::{
     collections::HashMap,
@@ -19,11 +26,12 @@ use super::{
 pub const TOKEN: &str = "xoxb-test-token";
 pub const WEBHOOK_PATH: &str = "/services/T000/B000/secret";
 
-/// "Longer than 40,000 characters will be truncated".
+/// Longer texts are cut: <https://api.slack.com/changelog/2018-04-truncating-really-long-messages>.
 const TEXT: usize = 40_000;
-/// "About one message a second a channel"; a little less, since a sender's clock and ours are not one.
+/// One message a second a channel, short bursts tolerated but not promised; a little less, since a sender's clock and
+/// ours are not one.
 pub const PACE: Duration = Duration::from_millis(900);
-/// chat.update is of tier 3: 50 and more a minute.
+/// chat.update is of tier 3: 50 and more a minute, by method, workspace and app.
 const UPDATES_A_MINUTE: usize = 60;
 
 /// A message as the channel shows it.
@@ -194,7 +202,8 @@ impl State {
             return Answer::status(404).with_body("no_service");
         }
         if !self.errors.is_empty() {
-            return Answer::status(400).with_body(self.errors.remove(0));
+            let word = self.errors.remove(0);
+            return Answer::status(status(&word)).with_body(word);
         }
         let body = serde_json::from_slice::<Value>(&request.body).map_err(|_| error("invalid_payload"));
         match body.and_then(|body| content(&body)) {
@@ -245,6 +254,17 @@ impl State {
     }
 }
 
+/// The status that an incoming webhook says a word with, of those that are written down.
+fn status(word: &str) -> u16 {
+    match word {
+        "action_prohibited" => 403,
+        "channel_not_found" | "no_service" => 404,
+        "channel_is_archived" => 410,
+        "rollup_error" => 500,
+        _ => 400,
+    }
+}
+
 enum Refusal {
     Pace,
     Told(String),
@@ -276,6 +296,9 @@ fn content(body: &Value) -> Result<(String, Vec<Value>), Refusal> {
     }
     if text.is_empty() && blocks.is_empty() {
         return Err(error("no_text"));
+    }
+    if blocks::characters(&blocks) > blocks::TOTAL {
+        return Err(error("msg_blocks_too_long"));
     }
     if problems.is_empty() { Ok((text.to_owned(), blocks)) } else { Err(Refusal::Error("invalid_blocks", problems)) }
 }

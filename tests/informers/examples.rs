@@ -50,6 +50,45 @@ async fn pods_by_ip_finds_a_pod_by_its_address() {
     assert!(child.wait().await.unwrap().success());
 }
 
+/// Waits for several, in whichever order they come.
+async fn lines_with(lines: &mut Lines<BufReader<ChildStdout>>, what: &[&str]) -> Vec<String> {
+    let mut found: Vec<Option<String>> = vec![None; what.len()];
+    while found.iter().any(Option::is_none) {
+        let line = line_with(lines, "").await;
+        for (found, what) in found.iter_mut().zip(what) {
+            if line.contains(what) {
+                *found = Some(line.clone());
+            }
+        }
+    }
+    found.into_iter().flatten().collect()
+}
+
+#[tokio::test]
+async fn all_resources_tells_of_what_a_role_permits_and_says_what_it_does_not() {
+    let cluster = harness::cluster().await;
+    let ns = cluster.namespace("allrole").await;
+    cluster.apply(ns.name(), super::ROLE).await;
+    let token = cluster.kubectl(&["create", "token", "reader", "-n", ns.name()]).await;
+    let access = cluster.access().with_token(token.trim());
+    poll(PATIENCE, "the role holds", async || {
+        let path = format!("/apis/apps/v1/namespaces/{}/deployments", ns.name());
+        access.get(&path).send().await.ok()?.status().is_success().then_some(())
+    })
+    .await;
+    let kubeconfig = access.write_kubeconfig(cluster.dir(), &format!("example-{}", ns.name()));
+    let mut command = example("all_resources");
+    command.arg(ns.name());
+    let (mut child, mut lines) = spawn(command, &kubeconfig).await;
+    let secrets = format!("waiting for v1/secrets in {}: not permitted", ns.name());
+    let found = lines_with(&mut lines, &["resources in sync", &secrets]).await;
+    assert!(found[0].starts_with("2 of "), "ConfigMaps and Deployments: {}", found[0]);
+    cluster.kubectl(&["create", "configmap", "seen-by-the-example", "-n", ns.name()]).await;
+    let line = line_with(&mut lines, "seen-by-the-example").await;
+    assert!(line.starts_with(&format!("added ConfigMap {}/", ns.name())), "{line}");
+    child.kill().await.unwrap();
+}
+
 #[tokio::test]
 async fn all_resources_tells_of_every_change() {
     let cluster = harness::cluster().await;

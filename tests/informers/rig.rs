@@ -1,7 +1,7 @@
 //! A fleet of informers over an API server, with a journal that writes down what it is told.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet, HashMap},
     sync::{Arc, Mutex},
     time::Duration,
 };
@@ -14,6 +14,7 @@ use kubediff::{
         discovery::{self, Discovery, Trigger},
         fleet::{self, Fleet, Overview},
         informer::{self, Audits, Factory, Informer},
+        reflector::Relist,
         select::{Pattern, Settings},
         source::{
             Discovered, Error, Frame, Frames, List, Page, Source, Watch,
@@ -33,6 +34,7 @@ pub struct Rig {
     pub factory: Factory,
     pub notes: Notes,
     pub overview: watch::Receiver<Overview>,
+    reload: watch::Sender<Settings>,
     source: Arc<Forgetful>,
     door: Arc<Door>,
     store: Option<Store>,
@@ -61,11 +63,15 @@ impl Rig {
 
     /// Without a fleet: only the informers that the test asks for.
     pub async fn bare(access: &Access) -> Self {
-        Self::build(access, &Place::Temporary, None, None).await
+        Self::bare_at(access, &Place::Temporary).await
+    }
+
+    pub async fn bare_at(access: &Access, place: &Place) -> Self {
+        Self::build(access, place, None, None).await
     }
 
     async fn build(access: &Access, place: &Place, settings: Option<Settings>, audit: Option<Duration>) -> Self {
-        let api = Api::connect(access.config().await, api::Settings::default()).unwrap();
+        let api = api(access).await;
         let source = Arc::new(Forgetful { api, forget_next: Arc::default() });
         let notes = Notes::default();
         let (store, writing) = Store::open(place, Some(Box::new(notes.clone()))).unwrap();
@@ -76,15 +82,45 @@ impl Rig {
         let stop = CancellationToken::new();
         let mut tasks = JoinSet::new();
         let mut overview = watch::channel(Overview::default()).1;
+        let (reload, reloaded) = watch::channel(settings.clone().unwrap_or_default());
         if let Some(settings) = settings {
             let discovery = Discovery::new(source.clone(), discovery::Settings::default(), trigger.clone());
-            let reload = watch::channel(settings.clone()).1;
             let fleet = Fleet::new(factory.clone(), store.clone(), discovery, trigger, settings);
             overview = fleet.overview();
             let stop = stop.clone();
-            tasks.spawn(async move { drop(fleet.run(stop, reload).await) });
+            tasks.spawn(async move { drop(fleet.run(stop, reloaded).await) });
         }
-        Self { factory, notes, overview, source, door, store: Some(store), writing: Some(writing), stop, tasks }
+        let (store, writing) = (Some(store), Some(writing));
+        Self { factory, notes, overview, reload, source, door, store, writing, stop, tasks }
+    }
+
+    /// As after a change of the configuration.
+    pub fn reload(&self, settings: Settings) {
+        self.reload.send_replace(settings);
+    }
+
+    /// The informers that are there now: `v1/configmaps in shop`.
+    pub fn watched(&self) -> BTreeSet<String> {
+        self.factory.informers().iter().map(|informer| informer.feed().to_string()).collect()
+    }
+
+    /// How often the collection of a resource was listed again because the cursor was good for nothing.
+    pub fn relisted(&self, group_resource: &str) -> u64 {
+        let informers = self.factory.informers().into_iter();
+        let of = informers.filter(|informer| informer.feed().resource.group_resource() == group_resource);
+        of.map(|informer| {
+            let relists = informer.status().borrow().relists.clone();
+            relists.iter().filter(|(why, _)| **why != Relist::First).map(|(_, times)| times).sum::<u64>()
+        })
+        .sum()
+    }
+
+    /// A change of one object was told once: by the watch, or late if a list had to be read.
+    pub async fn told_once(&self, group_resource: &str, object: &str, what: &str) {
+        let steps = self.notes.wait_for(&format!("{group_resource} {object}"), 1).await;
+        let relisted = self.relisted(group_resource);
+        let late = relisted > 0 && steps == [format!("Late {what}")];
+        assert!(late || steps == [format!("Live {what}")], "{steps:?}, relisted {relisted} times");
     }
 
     pub async fn synced(&self) {
@@ -118,9 +154,14 @@ impl Rig {
         all
     }
 
-    /// The next change of an object that the server tells is lost on the way.
+    /// The next change of an object that the server tells is lost on the way: also that it was made, or deleted.
     pub fn forget_next_change(&self, name: &str) {
         *self.source.forget_next.lock().unwrap() = Some(format!("\"name\":\"{name}\""));
+    }
+
+    /// Whether that change was lost by now.
+    pub fn has_forgotten(&self) -> bool {
+        self.source.forget_next.lock().unwrap().is_none()
     }
 
     pub async fn stored(&self, plural: &str, namespace: &str, name: &str) -> Value {
@@ -130,7 +171,8 @@ impl Rig {
 
     /// The oracle: what is stored of every feed is what a fresh list has, document by document.
     pub async fn equals_a_fresh_list(&self, access: &Access) {
-        for informer in self.factory.informers().into_iter().filter(Informer::has_synced) {
+        let whole = |informer: &Informer| informer.has_synced() && !informer.feed().metadata_only;
+        for informer in self.factory.informers().into_iter().filter(whole) {
             let path = informer.feed().resource.path(&informer.feed().scope);
             poll(PATIENCE, &format!("the store equals a fresh list of {path}"), async || {
                 let answer = access.get(&path).send().await.ok()?;
@@ -238,8 +280,12 @@ impl Source for Forgetful {
             let frames = self.api.watch(feed, watch).await?;
             let keep = move |frame: &Result<Frame, Error>| {
                 let mut forget = forget.lock().unwrap();
-                let lost = matches!((frame, &*forget), (Ok(Frame::Modified(object)), Some(name))
-                    if String::from_utf8_lossy(object).contains(name));
+                let lost = match (frame, &*forget) {
+                    (Ok(Frame::Added(object) | Frame::Modified(object) | Frame::Deleted(object)), Some(name)) => {
+                        String::from_utf8_lossy(object).contains(name)
+                    }
+                    _ => false,
+                };
                 if lost {
                     *forget = None;
                 }
@@ -249,14 +295,22 @@ impl Source for Forgetful {
         })
     }
 
+    fn openapi_index(&self) -> BoxFuture<'_, Result<HashMap<String, String>, Error>> {
+        self.api.openapi_index()
+    }
+
     fn openapi<'a>(&'a self, resource: &'a Resource) -> BoxFuture<'a, Result<Option<Bytes>, Error>> {
         self.api.openapi(resource)
     }
 }
 
+pub async fn api(access: &Access) -> Api {
+    Api::connect(access.config().await, api::Settings::default()).unwrap()
+}
+
 /// Waits until the server says that it serves a group: that lags a little behind its CRD.
 pub async fn until_served(access: &Access, group: &str) {
-    let api = Api::connect(access.config().await, api::Settings::default()).unwrap();
+    let api = api(access).await;
     poll(PATIENCE, format!("{group} to be served"), async || {
         api.discover().await.ok()?.resources.iter().any(|resource| resource.group == group).then_some(())
     })

@@ -42,6 +42,9 @@ pub fn event(object: usize, version: usize) -> Arc<Event> {
     event.resource.name = format!("web-{object}");
     event.resource.resource_version = version.to_string();
     event.summary = word(object, version);
+    // Where there is no sentence there is a patch.
+    let patch = serde_json::json!([{"op": "replace", "path": "/spec/replicas", "value": word(object, version)}]);
+    event.patch = serde_json::from_value(patch).ok();
     event.owner = None;
     Arc::new(event)
 }
@@ -106,6 +109,7 @@ impl Subject {
                 webhook::Format::Template(webhook::ready("mattermost").expect("a ready template")),
                 1,
             ),
+            Self::webhook("webhook, the old payload", webhook::Format::Legacy, 1),
             Self::slack_bot(),
             Self::slack_webhook(),
         ]

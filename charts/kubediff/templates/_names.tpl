@@ -48,9 +48,34 @@ annotations:
 {{- end }}
 {{- end }}
 
+{{/* The same, with an object's own labels and annotations besides: (list $ $values). */}}
+{{- define "kubediff.metadataWith" -}}
+{{- $root := index . 0 }}
+{{- $values := index . 1 }}
+{{- $metadata := include "kubediff.metadata" $root | fromYaml -}}
+labels:
+  {{- toYaml (mergeOverwrite $metadata.labels (default dict $values.labels)) | nindent 2 }}
+{{- with mergeOverwrite (default dict $metadata.annotations) (default dict $values.annotations) }}
+annotations:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end }}
+
 {{- define "kubediff.image" -}}
 {{- with .Values.image }}
 {{- if .digest }}{{ .repository }}@{{ .digest }}{{ else }}{{ .repository }}:{{ default $.Chart.AppVersion .tag }}{{ end }}
+{{- end }}
+{{- end }}
+
+{{/* The port of the page, also of one on loopback, which a port-forward reaches; empty when it is off. Without a word about
+it the program serves it at 127.0.0.1:8080. */}}
+{{- define "kubediff.pagePort" -}}
+{{- $server := default dict .Values.config.server }}
+{{- if .Values.page.enabled }}
+{{- .Values.page.port }}
+{{- else if hasKey $server "page" }}
+{{- regexFind "[0-9]+$" (default "" $server.page) }}
+{{- else }}8080
 {{- end }}
 {{- end }}
 

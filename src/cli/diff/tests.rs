@@ -42,6 +42,46 @@ fn two_files_are_shown_as_the_fields_that_differ() {
 }
 
 #[test]
+fn two_files_as_markdown_are_a_line_a_sentence_and_a_diff_each() {
+    let new = WEB.replace("1.25", "1.27");
+    let gone = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: gone}\n";
+    let text = told(&format!("{WEB}---\n{gone}"), &new, Output::Markdown);
+    assert_eq!(
+        text,
+        "\
+**~ Deployment `shop/web`, changed**
+
+image of web nginx:1.25 -> nginx:1.27
+
+```diff
+- spec.template.spec.containers[web].image: nginx:1.25
++ spec.template.spec.containers[web].image: nginx:1.27
+```
+
+**- ConfigMap `gone`, deleted**
+"
+    );
+}
+
+#[test]
+fn patterns_of_the_user_mask_what_is_shown() {
+    let options = |patterns: &[&str]| {
+        #[derive(clap::Parser)]
+        struct Line {
+            #[command(flatten)]
+            redaction: Redaction,
+        }
+        let words = ["kubediff"].into_iter().chain(patterns.iter().flat_map(|pattern| ["--pattern", pattern]));
+        <Line as clap::Parser>::parse_from(words).redaction.settings()
+    };
+    let door = Door::new(&options(&["ACME-[0-9]+", "^colour$"]).unwrap(), &[7; 32]).unwrap();
+    let map = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata: {note: see ACME-1234, colour: red}\n";
+    let text = objects(map, &door).unwrap()[0].document.value().to_string();
+    assert!(text.contains("see hmac:") && !text.contains("1234") && !text.contains("red"), "{text}");
+    assert!(options(&["a["]).unwrap_err().to_string().contains("\"a[\""));
+}
+
+#[test]
 fn equal_files_have_no_differences_in_whatever_order_and_form() {
     let json = r#"{"kind": "Deployment", "apiVersion": "apps/v1", "metadata": {"namespace": "shop", "name": "web"},
         "spec": {"template": {"spec": {"containers": [{"image": "nginx:1.25", "name": "web"}]}}, "replicas": 3}}"#;
@@ -157,7 +197,14 @@ fn exit_codes_tell_equal_from_different_from_trouble() {
     let (old, new) = (file("old.yaml", WEB), file("new.yaml", &WEB.replace("1.25", "1.27")));
     let (broken, missing) = (file("broken.yaml", "a: ["), folder.path().join("missing.yaml"));
     let run = |old: &Path, new: &Path| {
-        let args = Args { old: old.into(), new: new.into(), output: Output::Json, all: false, color: Color::Never };
+        let args = Args {
+            old: old.into(),
+            new: new.into(),
+            output: Output::Json,
+            all: false,
+            color: Color::Never,
+            redaction: Redaction::default(),
+        };
         run(&args)
     };
     let code = |result: anyhow::Result<ExitCode>| format!("{:?}", result.unwrap());

@@ -1,7 +1,7 @@
 //! What reflectors and audits read with: the feed, its source and door, and lists page by page.
 
 use std::{
-    collections::HashSet,
+    collections::HashMap,
     ops::RangeInclusive,
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
@@ -9,8 +9,10 @@ use std::{
 
 use bytes::Bytes;
 use glob_match::glob_match;
-use serde::Deserialize;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::{
+    sync::{OwnedSemaphorePermit, Semaphore},
+    time::Instant,
+};
 use tracing::warn;
 
 use super::Update;
@@ -18,9 +20,9 @@ use crate::{
     cluster::{
         Feed, Version,
         discovery::Trigger,
-        source::{Error, List, Source},
+        source::{Error, List, Named, Source},
     },
-    redact::{Document, Door},
+    redact::{Document, Door, Refused},
 };
 
 #[derive(Clone, Debug)]
@@ -72,8 +74,9 @@ impl Settings {
 /// What all reflectors of one source have in common.
 pub struct Shared {
     lists: Arc<Semaphore>,
-    /// Groups whose server refused a streaming list. An aggregated API says nothing about the others.
-    no_streams: Mutex<HashSet<String>>,
+    /// Groups whose server refused a streaming list, and until when that is believed. An aggregated API says nothing
+    /// about the others.
+    no_streams: Mutex<HashMap<String, Option<Instant>>>,
     discovery: Option<Trigger>,
 }
 
@@ -87,12 +90,16 @@ impl Shared {
         Arc::clone(&self.lists).acquire_owned().await.expect("the semaphore is never closed")
     }
 
-    pub(super) fn refuse_streams(&self, group: &str) {
-        self.no_streams.lock().unwrap_or_else(PoisonError::into_inner).insert(group.to_owned());
+    /// `until`: `None` for good.
+    pub(super) fn refuse_streams(&self, group: &str, until: Option<Instant>) {
+        self.no_streams.lock().unwrap_or_else(PoisonError::into_inner).insert(group.to_owned(), until);
     }
 
     fn streams(&self, group: &str) -> bool {
-        !self.no_streams.lock().unwrap_or_else(PoisonError::into_inner).contains(group)
+        match self.no_streams.lock().unwrap_or_else(PoisonError::into_inner).get(group) {
+            None => true,
+            Some(until) => until.is_some_and(|until| until <= Instant::now()),
+        }
     }
 
     pub(super) fn not_served(&self) {
@@ -129,13 +136,8 @@ pub(super) enum Admitted {
     /// In a namespace that the feed leaves out.
     LeftOut(Version),
     Refused(Option<Named>),
-}
-
-/// As much of a refused object as can be told without taking it in.
-pub(super) struct Named {
-    pub(super) namespace: String,
-    pub(super) name: String,
-    pub(super) version: Version,
+    /// No JSON: what came is not what was sent.
+    Torn(Refused),
 }
 
 /// A list in progress, page by page. It keeps its place over failures.
@@ -225,8 +227,10 @@ impl Reader {
                 Admitted::LeftOut(_) => {}
                 Admitted::Refused(named) => {
                     chunk.refused += 1;
-                    chunk.unreadable.extend(named.map(|named| named.into_update(false)));
+                    chunk.unreadable.extend(named.map(|named| unreadable(named, false)));
                 }
+                // The list was JSON as a whole.
+                Admitted::Torn(_) => chunk.refused += 1,
             }
         }
         (count > 0).then_some(chunk)
@@ -274,6 +278,7 @@ impl Reader {
                     Admitted::Taken(document)
                 };
             }
+            Err(torn @ (Refused::NotJson { .. } | Refused::NotText { .. })) => return Admitted::Torn(torn),
             Err(refused) => refused,
         };
         let named = Named::of(object);
@@ -283,29 +288,8 @@ impl Reader {
     }
 }
 
-impl Named {
-    /// Reads names alone, at any depth of the rest; `None` where even they cannot be read.
-    fn of(object: &[u8]) -> Option<Self> {
-        #[derive(Deserialize)]
-        struct Raw {
-            metadata: Metadata,
-        }
-        #[derive(Deserialize)]
-        #[serde(rename_all = "camelCase")]
-        struct Metadata {
-            name: String,
-            #[serde(default)]
-            namespace: String,
-            #[serde(default)]
-            resource_version: String,
-        }
-        let Raw { metadata } = serde_json::from_slice(object).ok()?;
-        Some(Self { namespace: metadata.namespace, name: metadata.name, version: Version(metadata.resource_version) })
-    }
-
-    pub(super) fn into_update(self, deleted: bool) -> Update {
-        Update::Unreadable { namespace: self.namespace, name: self.name, version: self.version, deleted }
-    }
+pub(super) fn unreadable(named: Named, deleted: bool) -> Update {
+    Update::Unreadable { namespace: named.namespace, name: named.name, version: named.version, deleted }
 }
 
 impl Chunk {

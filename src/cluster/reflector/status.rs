@@ -14,6 +14,8 @@ pub struct Status {
     pub synced: bool,
     /// What went wrong last. It stays for people to read; [`Phase::Waiting`] says whether it is wrong now.
     pub problem: Option<Problem>,
+    /// The server does not permit it, and nothing has worked since it said so.
+    pub denied: bool,
     /// Objects read by lists.
     pub objects: u64,
     /// Changes read by watches.
@@ -25,6 +27,8 @@ pub struct Status {
     pub lists: Lists,
     pub watches: Watches,
     pub relists: BTreeMap<Relist, u64>,
+    /// Up to which question of [`super::Freshness`] everything is read.
+    pub(super) answered: u64,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,6 +36,9 @@ pub struct Problem {
     pub error: Error,
     pub at: Timestamp,
 }
+
+/// See [`Status::state`].
+pub const NOT_PERMITTED: &str = "not_permitted";
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Phase {
@@ -80,6 +87,10 @@ pub enum Relist {
     WentBack,
     /// The server takes the cursor for no version at all.
     Refused,
+    /// The server fails at the cursor again and again.
+    Stuck,
+    /// Somebody needs to know that all is read, and the server sends no bookmarks.
+    Asked,
 }
 
 impl Default for Status {
@@ -89,6 +100,7 @@ impl Default for Status {
             since: Timestamp::now(),
             synced: false,
             problem: None,
+            denied: false,
             objects: 0,
             events: 0,
             refused: 0,
@@ -97,6 +109,7 @@ impl Default for Status {
             lists: Lists::default(),
             watches: Watches::default(),
             relists: BTreeMap::new(),
+            answered: 0,
         }
     }
 }
@@ -109,12 +122,20 @@ impl Status {
         }
     }
 
+    /// The word for how it is, in metrics: its phase, or `not_permitted` for as long as that holds, whatever is tried
+    /// meanwhile.
+    pub fn state(&self) -> &'static str {
+        if self.denied { NOT_PERMITTED } else { self.phase.as_str() }
+    }
+
     pub(super) fn live(&mut self) {
         self.synced = true;
+        self.denied = false;
         self.enter(Phase::Live);
     }
 
     pub(super) fn waiting(&mut self, error: Error) {
+        self.denied |= matches!(error, Error::Forbidden(_));
         self.problem = Some(Problem { error, at: Timestamp::now() });
         self.enter(Phase::Waiting);
     }
@@ -148,6 +169,8 @@ impl Relist {
             Self::Expired => "expired",
             Self::WentBack => "went_back",
             Self::Refused => "refused",
+            Self::Stuck => "stuck",
+            Self::Asked => "asked",
         }
     }
 }

@@ -1,6 +1,7 @@
 //! The reflector against scripts of faults, in paused time. The cases are those that client-go's rules come from.
 
 mod faults;
+mod fresh;
 mod lists;
 mod model;
 

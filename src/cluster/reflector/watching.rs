@@ -6,7 +6,10 @@ use futures::{FutureExt, StreamExt};
 use tokio::time::Instant;
 use tracing::warn;
 
-use super::{Reader, Settings, Status, Update, reader::Admitted};
+use super::{
+    Reader, Settings, Status, Update,
+    reader::{Admitted, unreadable},
+};
 use crate::{
     cluster::{
         Version,
@@ -40,6 +43,8 @@ pub(super) enum Then {
     ListEnded,
     /// The server ended the watch.
     Ended,
+    /// Somebody asks whether all is read, which this watch may not say for a minute.
+    Anew,
     Failed(Fault),
 }
 
@@ -50,6 +55,8 @@ pub(super) enum Fault {
     Silent,
     /// An object of a streaming list was larger than the limit: the list names not all that there is.
     TooLarge,
+    /// The server says in the stream itself that it failed.
+    Broken(Error),
     Source(Error),
 }
 
@@ -104,6 +111,7 @@ impl Watching {
         loop {
             let then = match frame {
                 None => Some(Then::Ended),
+                Some(Ok(Frame::Error(error @ Error::Server { .. }))) => Some(Then::Failed(Fault::Broken(error))),
                 Some(Err(error) | Ok(Frame::Error(error))) => Some(Then::Failed(error.into())),
                 Some(Ok(frame)) => {
                     self.last_frame = Some(Instant::now());
@@ -144,8 +152,8 @@ impl Gather {
     fn take(&mut self, frame: Frame, reader: &Reader, at: &Version) -> Option<Then> {
         self.count += 1;
         match frame {
-            Frame::Added(object) | Frame::Modified(object) => self.object(&object, reader, false),
-            Frame::Deleted(object) => self.object(&object, reader, true),
+            Frame::Added(object) | Frame::Modified(object) => return self.object(&object, reader, false),
+            Frame::Deleted(object) => return self.object(&object, reader, true),
             Frame::Bookmark { version, initial_events_end } => {
                 self.bookmarks = true;
                 if self.listing {
@@ -176,7 +184,7 @@ impl Gather {
         None
     }
 
-    fn object(&mut self, object: &[u8], reader: &Reader, deleted: bool) {
+    fn object(&mut self, object: &[u8], reader: &Reader, deleted: bool) -> Option<Then> {
         self.bytes += object.len();
         if self.listing {
             self.objects += 1;
@@ -187,7 +195,7 @@ impl Gather {
             Admitted::Taken(document) => {
                 if self.listing && !deleted {
                     self.listed.push(document);
-                    return;
+                    return None;
                 }
                 self.flush();
                 self.moved(&document.meta().version);
@@ -203,10 +211,12 @@ impl Gather {
                 if let Some(named) = named {
                     self.flush();
                     self.moved(&named.version);
-                    self.updates.push(named.into_update(deleted));
+                    self.updates.push(unreadable(named, deleted));
                 }
             }
+            Admitted::Torn(why) => return Some(Then::Failed(Error::Malformed(format!("a watch event: {why}")).into())),
         }
+        None
     }
 
     /// Nothing to tell up to this version. Bookmarks in a row are one.

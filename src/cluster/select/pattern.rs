@@ -173,14 +173,15 @@ impl Pattern {
         }
     }
 
-    /// Whether it names a resource, rather than fitting it along with others.
-    pub fn names(&self) -> bool {
-        match &self.form {
+    /// Whether it names this resource, rather than fitting it along with others of its group.
+    pub fn names(&self, resource: &Resource) -> bool {
+        let plain = match &self.form {
             Form::All => false,
             Form::Word(word) => !is_wild(word),
-            Form::Dotted(dotted) => !is_wild(dotted),
+            Form::Dotted(dotted) => *dotted == resource.group_resource(),
             Form::Path { plural, .. } => !is_wild(plural),
-        }
+        };
+        plain && self.fits(resource)
     }
 
     /// The name of a served resource that is spelled most like this pattern.

@@ -108,6 +108,13 @@ fn a_wrong_pattern_is_named_with_the_nearest_right_form() {
             ("widgets.example.com".into(), None)
         ]
     );
+    assert_eq!(
+        unmatched_in_words(&settings, &served())[..2],
+        [
+            "\"Deploymnet\" fits nothing that is served; did you mean Deployment?",
+            "\"apps/statefulset\" fits nothing that is served; did you mean apps/statefulsets?"
+        ]
+    );
 }
 
 #[test]
@@ -125,6 +132,15 @@ fn the_default_list_is_left_out_unless_it_is_named() {
     );
     let named = Settings { include: patterns(&["*", "cert-manager.io/certificaterequests"]), ..Settings::default() };
     assert_eq!(read(&named).len(), 9);
+    let of_group = ["cert-manager.io/v1/certificates"];
+    for group in ["cert-manager.io", "cert-manager.io/*"] {
+        let settings = Settings { include: patterns(&[group]), ..Settings::default() };
+        assert_eq!(read(&settings), of_group, "a group's name does not name what is noise in it: {group}");
+    }
+    for named in ["certificaterequests.cert-manager.io", "cert-manager.io/certificaterequests", "CertificateRequest"] {
+        let settings = Settings { include: patterns(&[named]), ..Settings::default() };
+        assert_eq!(read(&settings), ["cert-manager.io/v1/certificaterequests"], "{named}");
+    }
     let both = Settings { exclude: patterns(&["leases"]), include: patterns(&["Lease"]), ..Settings::default() };
     assert_eq!(read(&both), Vec::<String>::new(), "the user's own exclude beats it");
 }

@@ -6,7 +6,7 @@
 mod discover;
 mod wire;
 
-use std::{collections::HashMap, sync::Mutex, time::Duration};
+use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use bytes::{Bytes, BytesMut};
 use futures::{future::BoxFuture, stream};
@@ -19,7 +19,7 @@ use self::wire::{Line, Lines, Query};
 use super::{Discovered, Error, Frame, Frames, List, Page, Source, Watch};
 use crate::{
     cluster::{Feed, Resource},
-    redact,
+    redact::Sentences,
 };
 
 #[derive(Clone, Debug)]
@@ -31,19 +31,24 @@ pub struct Settings {
     pub max_event_bytes: usize,
     /// A page of a list larger than this fails the list.
     pub max_page_bytes: usize,
+    /// Goes over what the server says in errors.
+    pub sentences: Arc<Sentences>,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { request_timeout: Duration::from_secs(60), max_event_bytes: 64 << 20, max_page_bytes: 256 << 20 }
+        Self {
+            request_timeout: Duration::from_secs(60),
+            max_event_bytes: 64 << 20,
+            max_page_bytes: 256 << 20,
+            sentences: Arc::default(),
+        }
     }
 }
 
 pub struct Api {
     client: Client,
     settings: Settings,
-    /// The index of `/openapi/v3` by its path, and documents by their hashed URL.
-    openapi: Mutex<HashMap<String, Bytes>>,
 }
 
 impl Api {
@@ -58,7 +63,7 @@ impl Api {
 
     /// For a client that is there already. It should not retry by itself: see [`Api::connect`].
     pub fn new(client: Client, settings: Settings) -> Self {
-        Self { client, settings, openapi: Mutex::default() }
+        Self { client, settings }
     }
 
     pub fn client(&self) -> &Client {
@@ -91,7 +96,7 @@ impl Api {
             Ok(body) => serde_json::from_slice(&body).unwrap_or_default(),
             Err(_) => Status::default(),
         };
-        status.into_error(code.as_u16(), retry_after)
+        status.into_error(code.as_u16(), retry_after, &self.settings.sentences)
     }
 
     /// The whole body, when it is no larger than `max`.
@@ -161,8 +166,13 @@ impl Source for Api {
                 "application/json"
             };
             let response = self.get(&query.into_path(), accept).await?;
-            Ok(frames(response.into_body(), Lines::new(self.settings.max_event_bytes)))
+            let lines = Lines::new(self.settings.max_event_bytes);
+            Ok(frames(response.into_body(), lines, self.settings.sentences.clone()))
         })
+    }
+
+    fn openapi_index(&self) -> BoxFuture<'_, Result<HashMap<String, String>, Error>> {
+        Box::pin(self.openapi_places())
     }
 
     fn openapi<'a>(&'a self, resource: &'a Resource) -> BoxFuture<'a, Result<Option<Bytes>, Error>> {
@@ -171,55 +181,53 @@ impl Source for Api {
 }
 
 impl Api {
-    /// The index says where each document is, with its hash in the URL: a document is fetched again when that changes.
-    async fn openapi_document(&self, resource: &Resource) -> Result<Option<Bytes>, Error> {
+    /// By group and version; the places are paths with a hash.
+    async fn openapi_places(&self) -> Result<HashMap<String, String>, Error> {
         #[derive(Deserialize)]
         struct Index {
             paths: HashMap<String, Entry>,
         }
         #[derive(Deserialize)]
-        #[serde(rename_all = "camelCase")]
         struct Entry {
             #[serde(rename = "serverRelativeURL")]
             url: String,
         }
         let index = match self.fetch("/openapi/v3", "application/json").await {
             Ok(index) => index,
-            Err(Error::NotFound(_)) => return Ok(None),
+            Err(Error::NotFound(_)) => return Ok(HashMap::new()),
             Err(error) => return Err(error),
         };
         let index: Index = wire::parse(&index, "the OpenAPI index")?;
+        let of_api = |path: &str| path.strip_prefix("apis/").or_else(|| path.strip_prefix("api/")).map(str::to_owned);
+        Ok(index.paths.into_iter().filter_map(|(path, entry)| Some((of_api(&path)?, entry.url))).collect())
+    }
+
+    /// A document is about a megabyte: none is kept.
+    async fn openapi_document(&self, resource: &Resource) -> Result<Option<Bytes>, Error> {
         let root = if resource.group.is_empty() { "api" } else { "apis" };
-        let path = format!("{root}/{}", resource.api_version());
-        let Some(entry) = index.paths.get(&path) else { return Ok(None) };
-        let cached = |cache: &Mutex<HashMap<String, Bytes>>| {
-            cache.lock().unwrap_or_else(std::sync::PoisonError::into_inner).get(&entry.url).cloned()
-        };
-        if let Some(document) = cached(&self.openapi) {
-            return Ok(Some(document));
+        match self.fetch(&format!("/openapi/v3/{root}/{}", resource.api_version()), "application/json").await {
+            Ok(document) => Ok(Some(document)),
+            Err(Error::NotFound(_)) => Ok(None),
+            Err(error) => Err(error),
         }
-        let document = self.fetch(&entry.url, "application/json").await?;
-        // A document is about a megabyte: the last one is kept, since kinds of one group are asked for in a row.
-        let mut cache = self.openapi.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        cache.clear();
-        cache.insert(entry.url.clone(), document.clone());
-        Ok(Some(document))
     }
 }
 
 /// The events of a body, line by line. The stream ends after its first error.
-fn frames(body: Body, lines: Lines) -> Frames {
-    Box::pin(stream::unfold(Some((body, lines)), |state| async move {
-        let (mut body, mut lines) = state?;
+fn frames(body: Body, lines: Lines, sentences: Arc<Sentences>) -> Frames {
+    Box::pin(stream::unfold(Some((body, lines, sentences)), |state| async move {
+        let (mut body, mut lines, sentences) = state?;
         loop {
             match lines.next() {
                 Some(Line::Whole(line)) if line.is_empty() => {}
                 Some(Line::Whole(line)) => {
-                    let frame = wire::frame(&line);
+                    let frame = wire::frame(&line, &sentences);
                     let go_on = !matches!(frame, Err(_) | Ok(Frame::Error(_)));
-                    return Some((frame, go_on.then_some((body, lines))));
+                    return Some((frame, go_on.then_some((body, lines, sentences))));
                 }
-                Some(Line::TooLong(bytes)) => return Some((Ok(Frame::TooLarge { bytes }), Some((body, lines)))),
+                Some(Line::TooLong(bytes)) => {
+                    return Some((Ok(Frame::TooLarge { bytes }), Some((body, lines, sentences))));
+                }
                 None => match body.frame().await {
                     Some(Ok(frame)) => {
                         if let Ok(data) = frame.into_data() {
@@ -276,7 +284,7 @@ struct Cause {
 
 impl Status {
     /// `http` is the response's own code, 0 for an ERROR event inside a watch.
-    fn into_error(self, http: u16, retry_after: Option<Duration>) -> Error {
+    fn into_error(self, http: u16, retry_after: Option<Duration>, sentences: &Sentences) -> Error {
         let code = if http != 0 { http } else { self.code.unwrap_or(500) };
         let reason = self.reason.unwrap_or_default();
         let mut message = self.message.unwrap_or_default();
@@ -285,7 +293,7 @@ impl Status {
             message = if reason.is_empty() { words.unwrap_or("no reason given").to_owned() } else { reason.clone() };
         }
         // Servers quote what they do not understand, and that may be a Secret.
-        message = redact::message(&message);
+        message = sentences.masked(&message);
         if let Some((end, _)) = message.char_indices().nth(300) {
             message.truncate(end);
         }

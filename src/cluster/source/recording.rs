@@ -8,26 +8,33 @@
 //! {"resource":{"group":"apps","version":"v1","plural":"deployments",…}}   the next gets number 0, 1, 2, …
 //! {"of":0,"object":{…}}                                        there at the beginning
 //! {"of":0,"listed":"1042"}                                     the version of that beginning
+//! {"began":"2026-11-16T09:30:00Z"}                             when that was
 //! {"of":0,"at_ms":1500,"type":"MODIFIED","object":{…}}         a change, so long after the beginning, in order
+//! {"resource":{…},"at_ms":2000}                                a resource that is served from then on
+//! {"of":1,"at_ms":9000,"gone":true}                            and no longer
+//! {"at_ms":1500,"mark":"A rollout"}                            what a person calls the part that follows
 //! ```
 //!
 //! What is written is what is passed in: whoever records takes objects through the door first.
 
+mod player;
+mod retime;
+
 use std::{
+    cmp::Ordering,
     collections::BTreeMap,
     io::{self, Write},
-    sync::OnceLock,
     time::Duration,
 };
 
 use bytes::Bytes;
-use futures::{FutureExt, StreamExt, future::BoxFuture, stream};
+use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
-use tokio::time::Instant;
 
-use super::{Discovered, Error, Frame, Frames, List, Page, Source, Watch};
-use crate::cluster::{Feed, Resource, Scope, Version};
+pub use self::player::Player;
+use super::{Frame, Named};
+use crate::cluster::{Resource, Version};
 
 const FORMAT: u32 = 1;
 const ZSTD_MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
@@ -62,6 +69,12 @@ struct Line<'a> {
     r#type: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     listed: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    began: Option<Timestamp>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    mark: Option<String>,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    gone: bool,
     #[serde(borrow, skip_serializing_if = "Option::is_none")]
     object: Option<&'a RawValue>,
 }
@@ -79,9 +92,10 @@ impl<W: Write> Writer<W> {
         Ok(writer)
     }
 
-    /// Names a resource; the number stands for it in the lines that follow.
-    pub fn resource(&mut self, resource: &Resource) -> io::Result<usize> {
-        self.line(&Line { resource: Some(resource.clone()), ..Line::default() })?;
+    /// Names a resource, with when it appeared unless it was there at the beginning; the number stands for it in the
+    /// lines that follow.
+    pub fn resource(&mut self, resource: &Resource, since: Option<Duration>) -> io::Result<usize> {
+        self.line(&Line { resource: Some(resource.clone()), at_ms: since.map(millis), ..Line::default() })?;
         self.resources += 1;
         Ok(self.resources - 1)
     }
@@ -97,6 +111,21 @@ impl<W: Write> Writer<W> {
         self.line(&Line { of: Some(of), listed: Some(version.0.clone()), ..Line::default() })
     }
 
+    /// When the beginning was: times in objects are moved by this when it is played.
+    pub fn began(&mut self, at: Timestamp) -> io::Result<()> {
+        self.line(&Line { began: Some(at), ..Line::default() })
+    }
+
+    /// What a person calls the part that follows.
+    pub fn mark(&mut self, at: Duration, text: &str) -> io::Result<()> {
+        self.line(&Line { at_ms: Some(millis(at)), mark: Some(text.to_owned()), ..Line::default() })
+    }
+
+    /// The resource is served no more.
+    pub fn gone(&mut self, of: usize, at: Duration) -> io::Result<()> {
+        self.line(&Line { of: Some(of), at_ms: Some(millis(at)), gone: true, ..Line::default() })
+    }
+
     /// A change, so long after the beginning. Frames that change no object are left out.
     pub fn frame(&mut self, of: usize, at: Duration, frame: &Frame) -> io::Result<()> {
         let (kind, object) = match frame {
@@ -107,7 +136,7 @@ impl<W: Write> Writer<W> {
         };
         self.line(&Line {
             of: Some(of),
-            at_ms: Some(u64::try_from(at.as_millis()).unwrap_or(u64::MAX)),
+            at_ms: Some(millis(at)),
             r#type: Some(kind.to_owned()),
             object: Some(serde_json::from_slice(object)?),
             ..Line::default()
@@ -127,19 +156,29 @@ impl<W: Write> Writer<W> {
     }
 }
 
+fn millis(at: Duration) -> u64 {
+    u64::try_from(at.as_millis()).unwrap_or(u64::MAX)
+}
+
 /// A recording in memory.
 #[derive(Clone, Debug, Default)]
 pub struct Recording {
     pub note: String,
-    pub resources: Vec<Resource>,
-    beginnings: Vec<Beginning>,
+    pub began: Option<Timestamp>,
+    /// What a person calls its parts, each with when it begins, in order.
+    pub marks: Vec<(Duration, String)>,
+    served: Vec<Served>,
     changes: Vec<Change>,
 }
 
-#[derive(Clone, Debug, Default)]
-struct Beginning {
+/// A resource with its beginning.
+#[derive(Clone, Debug)]
+struct Served {
+    resource: Resource,
+    since: Duration,
+    until: Option<Duration>,
     objects: BTreeMap<Key, Bytes>,
-    version: Version,
+    version: Option<Version>,
 }
 
 #[derive(Clone, Debug)]
@@ -186,21 +225,39 @@ impl Recording {
     }
 
     fn line(&mut self, bytes: &Bytes, line: Line<'_>) -> Option<()> {
+        let at = line.at_ms.map(Duration::from_millis);
         if let Some(resource) = line.resource {
-            self.resources.push(resource);
-            self.beginnings.push(Beginning::default());
+            let since = at.unwrap_or_default();
+            self.served.push(Served { resource, since, until: None, objects: BTreeMap::new(), version: None });
+            return Some(());
+        }
+        if let Some(began) = line.began {
+            self.began = Some(began);
+            return Some(());
+        }
+        if let Some(mark) = line.mark {
+            self.marks.push((at?, mark));
+            self.marks.sort_by_key(|(at, _)| *at);
             return Some(());
         }
         let of = line.of?;
-        let beginning = self.beginnings.get_mut(of)?;
-        if let Some(version) = line.listed {
-            beginning.version = Version(version);
+        let served = self.served.get_mut(of)?;
+        if line.gone {
+            served.until = Some(at?);
+            return Some(());
+        }
+        if let Some(version) = line.listed.map(Version) {
+            // Namespaces are listed one by one: a watch has to begin at the earliest.
+            let later = |known: &Version| known.cmp_within(&version) == Some(Ordering::Less);
+            if !served.version.as_ref().is_some_and(later) {
+                served.version = Some(version);
+            }
             return Some(());
         }
         let object = bytes.slice_ref(line.object?.get().as_bytes());
         let (key, version) = key_of(&object)?;
-        let Some(at) = line.at_ms else {
-            beginning.objects.insert(key, object);
+        let Some(at) = at else {
+            served.objects.insert(key, object);
             return Some(());
         };
         let frame = match line.r#type?.as_str() {
@@ -209,7 +266,7 @@ impl Recording {
             "DELETED" => Frame::Deleted(object),
             _ => return None,
         };
-        self.changes.push(Change { of, at: Duration::from_millis(at), key, version, frame });
+        self.changes.push(Change { of, at, key, version, frame });
         Some(())
     }
 
@@ -221,123 +278,21 @@ impl Recording {
     pub fn changes(&self) -> usize {
         self.changes.len()
     }
+
+    /// Every resource that is in it, at whatever time.
+    pub fn resources(&self) -> impl Iterator<Item = &Resource> {
+        self.served.iter().map(|served| &served.resource)
+    }
+
+    /// The objects that are there at the beginning.
+    pub fn objects(&self) -> usize {
+        self.served.iter().map(|served| served.objects.len()).sum()
+    }
 }
 
 fn key_of(object: &[u8]) -> Option<(Key, Version)> {
-    #[derive(Deserialize)]
-    struct Raw {
-        metadata: Metadata,
-    }
-    #[derive(Deserialize)]
-    #[serde(rename_all = "camelCase")]
-    struct Metadata {
-        #[serde(default)]
-        namespace: String,
-        name: String,
-        resource_version: String,
-    }
-    let Raw { metadata } = serde_json::from_slice(object).ok()?;
-    Some(((metadata.namespace, metadata.name), Version(metadata.resource_version)))
-}
-
-/// Plays a recording as a source. Its time begins with the first watch, and goes `speed` times as fast as it did.
-pub struct Player {
-    recording: Recording,
-    speed: f64,
-    began: OnceLock<Instant>,
-}
-
-impl Player {
-    pub fn new(recording: Recording, speed: f64) -> Self {
-        Self { recording, speed: speed.max(0.001), began: OnceLock::new() }
-    }
-
-    fn due(&self, change: &Change, began: Instant) -> Instant {
-        began + change.at.div_f64(self.speed)
-    }
-
-    /// The number of the feed's resource.
-    fn number(&self, feed: &Feed) -> Result<usize, Error> {
-        let wanted = feed.resource.group_resource();
-        let found = self.recording.resources.iter().position(|resource| resource.group_resource() == wanted);
-        found.ok_or_else(|| Error::NotFound("it is not in the recording".into()))
-    }
-
-    /// The objects that are there now, and the version of it.
-    fn now(&self, feed: &Feed) -> Result<(Vec<Bytes>, Version), Error> {
-        let of = self.number(feed)?;
-        let Beginning { mut objects, mut version } = self.recording.beginnings[of].clone();
-        if let Some(began) = self.began.get() {
-            let now = Instant::now();
-            for change in self.recording.changes.iter().filter(|change| change.of == of) {
-                if self.due(change, *began) > now {
-                    break;
-                }
-                version = change.version.clone();
-                match &change.frame {
-                    Frame::Added(object) | Frame::Modified(object) => {
-                        objects.insert(change.key.clone(), object.clone());
-                    }
-                    _ => {
-                        objects.remove(&change.key);
-                    }
-                }
-            }
-        }
-        objects.retain(|key, _| in_scope(&feed.scope, key));
-        Ok((objects.into_values().collect(), version))
-    }
-}
-
-fn in_scope(scope: &Scope, key: &Key) -> bool {
-    matches!(scope, Scope::All) || matches!(scope, Scope::Namespace(namespace) if *namespace == key.0)
-}
-
-impl Source for Player {
-    fn discover(&self) -> BoxFuture<'_, Result<Discovered, Error>> {
-        let discovered = Discovered { resources: self.recording.resources.clone(), unavailable: Vec::new() };
-        async move { Ok(discovered) }.boxed()
-    }
-
-    /// Always whole: a recording is in memory anyway.
-    fn list<'a>(&'a self, feed: &'a Feed, _list: &'a List) -> BoxFuture<'a, Result<Page, Error>> {
-        let page = self.now(feed).map(|(items, version)| Page { items, version, continue_token: None });
-        async move { page }.boxed()
-    }
-
-    fn watch<'a>(&'a self, feed: &'a Feed, watch: &'a Watch) -> BoxFuture<'a, Result<Frames, Error>> {
-        let began = *self.began.get_or_init(Instant::now);
-        let frames = self.frames(feed, watch, began);
-        async move { frames }.boxed()
-    }
-}
-
-impl Player {
-    fn frames(&self, feed: &Feed, watch: &Watch, began: Instant) -> Result<Frames, Error> {
-        if watch.initial_events {
-            return Err(Error::Invalid("a recording has no streaming lists".into()));
-        }
-        let of = self.number(feed)?;
-        let end = Instant::now() + watch.timeout;
-        let later = |change: &&Change| {
-            change.of == of
-                && in_scope(&feed.scope, &change.key)
-                && change.version.cmp_within(&watch.version) != Some(std::cmp::Ordering::Less)
-                && change.version != watch.version
-        };
-        let changes: Vec<_> =
-            self.recording.changes.iter().filter(later).map(|c| (self.due(c, began), c.frame.clone())).collect();
-        let played = stream::iter(changes).take_while(move |(due, _)| {
-            let in_time = *due < end;
-            async move { in_time }
-        });
-        let played = played.then(|(due, frame)| async move {
-            tokio::time::sleep_until(due).await;
-            Ok(frame)
-        });
-        let rest = stream::once(tokio::time::sleep_until(end)).filter_map(|()| async { None });
-        Ok(played.chain(rest).boxed())
-    }
+    let Named { namespace, name, version } = Named::of(object)?;
+    Some(((namespace, name), version))
 }
 
 #[cfg(test)]

@@ -6,8 +6,9 @@ use rusqlite::{OptionalExtension, Transaction, params};
 use tokio::sync::watch;
 
 use super::{
-    Audit, Audited, Close, Delta, FeedId, Index, Journal, Seen, Within,
+    Audit, Audited, Close, Delta, FeedId, Index, Journal, Seen, Span, Within,
     codec::{Decoder, Encoder},
+    ended::{self, Ended},
     keys::{Entry, Key, Keys, stamp},
     row::{self, Frames, Row},
     writer::{Batch, FeedState, Feeds, Put},
@@ -37,13 +38,17 @@ impl Work<'_> {
             .query_row("SELECT id, version FROM feeds WHERE key = ?1", [&key], |row| Ok((row.get(0)?, row.get(1)?)))
             .optional()?;
         let (id, cursor) = match known {
-            Some((id, cursor)) => (id, cursor.map(Version)),
+            Some((id, cursor)) => (id, self.batch.cursors.get(&id).cloned().or(cursor.map(Version))),
             None => {
                 self.transaction.execute("INSERT INTO feeds (key, resource) VALUES (?1, ?2)", [&key, &resource])?;
-                (self.transaction.last_insert_rowid(), None)
+                let id = self.transaction.last_insert_rowid();
+                ended::remove(self.transaction, &key)?;
+                (id, None)
             }
         };
-        if let Some(open) = self.feeds.0.get_mut(&id) {
+        let about = serde_json::to_string(&*feed.resource).unwrap_or_default();
+        self.transaction.execute("UPDATE feeds SET about = ?2 WHERE id = ?1", params![id, about])?;
+        if let Some(open) = self.feeds.0.get_mut(&id).filter(|_| !self.batch.closed.contains(&id)) {
             // The served version may have moved; everything else is the same by the key.
             open.feed = feed.clone();
             return Ok(id);
@@ -95,7 +100,11 @@ impl Work<'_> {
         Ok(())
     }
 
+    /// What comes for a feed that is closed is not taken: neither it nor the cursor that would pass it by.
     pub(super) fn put(&mut self, feed: FeedId, update: &Put) -> Done {
+        if self.batch.closed.contains(&feed) || !self.feeds.0.contains_key(&feed) {
+            return Ok(());
+        }
         let (list, _) = self.list_of(feed);
         let moves_to = match update {
             Put::ListBegan => {
@@ -110,7 +119,12 @@ impl Work<'_> {
             }
             Put::ListEnded(version) => {
                 self.batch.lists.insert(feed, (list, false));
-                self.delete_unlisted(feed)?;
+                self.delete_unlisted(feed, version)?;
+                self.note_gap(feed, version);
+                // From now on its objects are known.
+                self.transaction
+                    .prepare_cached("UPDATE feeds SET since = coalesce(since, ?2) WHERE id = ?1")?
+                    .execute(params![feed, jiff::Timestamp::now().as_millisecond()])?;
                 Some(version)
             }
             Put::Applied(document) => {
@@ -122,7 +136,7 @@ impl Work<'_> {
                 Some(&document.meta().version)
             }
             Put::Unreadable { namespace, name, version, deleted } => {
-                self.unreadable(feed, namespace, name, *deleted)?;
+                self.unreadable(feed, namespace, name, version, *deleted)?;
                 Some(version)
             }
             Put::Bookmark(version) => Some(version),
@@ -133,6 +147,16 @@ impl Work<'_> {
         Ok(())
     }
 
+    /// What came and went since the cursor is not known; it may be that somebody else has told of it.
+    fn note_gap(&mut self, feed: FeedId, listed: &Version) {
+        let Some(state) = self.feeds.0.get(&feed) else { return };
+        let Some(cursor) = self.batch.cursors.get(&feed).or(state.cursor.as_ref()) else { return };
+        let Some(journal) = self.journal.as_mut() else { return };
+        if let (true, Ok(listed)) = (journal.overlooked(&state.feed, cursor), listed.as_str().parse()) {
+            self.batch.begins.insert(feed, listed);
+        }
+    }
+
     /// The number of the feed's last list, and whether it is still going on, as the batch leaves it.
     fn list_of(&self, feed: FeedId) -> (u32, bool) {
         let committed = || self.feeds.0.get(&feed).map(|state| (state.list, state.listing));
@@ -140,11 +164,11 @@ impl Work<'_> {
     }
 
     /// It is there in a state that is not known: what was known of it stays. Or it is gone, and known to be.
-    fn unreadable(&mut self, feed: FeedId, namespace: &str, name: &str, deleted: bool) -> Done {
+    fn unreadable(&mut self, feed: FeedId, namespace: &str, name: &str, version: &Version, deleted: bool) -> Done {
         let key = Key::new(namespace, name);
         let Some(entry) = self.entry(feed, key) else { return Ok(()) };
         if deleted {
-            return self.delete_vanished(feed, key, entry, Seen::Live);
+            return self.delete_vanished(feed, key, entry, Seen::Live, Some(version));
         }
         self.listed(feed, key, entry);
         Ok(())
@@ -160,10 +184,7 @@ impl Work<'_> {
     }
 
     fn entry(&self, feed: FeedId, key: Key) -> Option<Entry> {
-        match self.batch.keys.get(&(feed, key)) {
-            Some(staged) => *staged,
-            None => self.feeds.0.get(&feed)?.keys.get(&key).copied(),
-        }
+        self.batch.entry(self.feeds, feed, key)
     }
 
     /// The row that an entry points to. Should two names share a hash, the name decides.
@@ -177,9 +198,6 @@ impl Work<'_> {
     fn apply(&mut self, feed: FeedId, document: &Arc<Document>, seen: Seen) -> Done {
         let meta = document.meta();
         let key = Key::new(&meta.namespace, &meta.name);
-        if !self.feeds.0.contains_key(&feed) {
-            return Ok(());
-        }
         let (list, _) = self.list_of(feed);
         let version = stamp(&meta.version);
         let known = self.entry(feed, key);
@@ -200,16 +218,16 @@ impl Work<'_> {
             self.batch.keys.insert((feed, key), Some(Entry { version, row: id, list }));
             self.batch.grown.insert(feed);
             let seen = self.first_seen(feed, seen);
-            return self.tell(feed, Delta::Added(document.clone()), seen);
+            return self.tell(feed, Delta::Added(document.clone()), seen, Some(&meta.version));
         };
         self.batch.keys.insert((feed, key), Some(Entry { version, row: row.id, list }));
         let old = Arc::new(row.document(self.transaction, self.decoder, Some(document))?);
         self.update(feed, &row, document)?;
         if old.meta().uid == meta.uid {
-            return self.tell(feed, Delta::Updated { old, new: document.clone() }, seen);
+            return self.tell(feed, Delta::Updated { old, new: document.clone() }, seen, Some(&meta.version));
         }
-        self.tell(feed, Delta::Deleted { last: old, certain: false }, seen)?;
-        self.tell(feed, Delta::Added(document.clone()), seen)
+        self.tell(feed, Delta::Deleted { last: old, certain: false, stored: None }, seen, Some(&meta.version))?;
+        self.tell(feed, Delta::Added(document.clone()), seen, Some(&meta.version))
     }
 
     /// Whether a new object of a list is news: not when the feed was never listed before, unless the resource or the
@@ -279,9 +297,14 @@ impl Work<'_> {
             return Ok(());
         };
         let Some(row) = self.stored(feed, entry, &meta.namespace, &meta.name)? else { return Ok(()) };
+        let same = Part::ALL.iter().all(|part| last.section(*part).hash == row.hashes[*part as usize]);
+        let stored = match same {
+            true => None,
+            false => Some(Arc::new(row.document(self.transaction, self.decoder, Some(last))?)),
+        };
         row::delete(self.transaction, row.id)?;
         self.batch.keys.insert((feed, key), None);
-        self.tell(feed, Delta::Deleted { last: last.clone(), certain: true }, Seen::Live)
+        self.tell(feed, Delta::Deleted { last: last.clone(), certain: true, stored }, Seen::Live, Some(&meta.version))
     }
 
     /// Every entry of a feed, as the batch leaves it.
@@ -293,46 +316,65 @@ impl Work<'_> {
         untouched.map(|(key, entry)| (*key, *entry)).chain(staged)
     }
 
-    fn delete_unlisted(&mut self, feed: FeedId) -> Done {
+    fn delete_unlisted(&mut self, feed: FeedId, version: &Version) -> Done {
         let (list, _) = self.list_of(feed);
         let gone: Vec<_> = self.entries(feed).filter(|(_, entry)| entry.list != list).collect();
-        gone.into_iter().try_for_each(|(key, entry)| self.delete_vanished(feed, key, entry, Seen::Late))
+        gone.into_iter().try_for_each(|(key, entry)| self.delete_vanished(feed, key, entry, Seen::Late, Some(version)))
     }
 
     /// Removes an object that is known to be gone by its absence.
-    fn delete_vanished(&mut self, feed: FeedId, key: Key, entry: Entry, seen: Seen) -> Done {
+    fn delete_vanished(&mut self, feed: FeedId, key: Key, entry: Entry, seen: Seen, by: Option<&Version>) -> Done {
+        let Some(last) = self.take_out(feed, key, entry)? else { return Ok(()) };
+        self.tell(feed, Delta::Deleted { last, certain: false, stored: None }, seen, by)
+    }
+
+    /// Removes an object and gives the last that was known of it.
+    fn take_out(&mut self, feed: FeedId, key: Key, entry: Entry) -> Result<Option<Arc<Document>>, rusqlite::Error> {
         self.batch.keys.insert((feed, key), None);
-        let Some(row) = row::by_id(self.transaction, entry.row)? else { return Ok(()) };
-        let last = Arc::new(row.document(self.transaction, self.decoder, None)?);
+        let Some(row) = row::by_id(self.transaction, entry.row)? else { return Ok(None) };
+        let last = row.document(self.transaction, self.decoder, None)?;
         row::delete(self.transaction, row.id)?;
-        self.tell(feed, Delta::Deleted { last, certain: false }, seen)
+        Ok(Some(Arc::new(last)))
     }
 
     pub(super) fn close(&mut self, feed: FeedId, how: Close) -> Done {
         if how == Close::Gone {
             let all: Vec<_> = self.entries(feed).collect();
-            all.into_iter().try_for_each(|(key, entry)| self.delete_vanished(feed, key, entry, Seen::Live))?;
+            for (key, entry) in all {
+                let Some(last) = self.take_out(feed, key, entry)? else { continue };
+                let span = Span::gone(&last.meta().version);
+                self.tell_of(feed, Delta::Deleted { last, certain: false, stored: None }, Seen::Live, span)?;
+            }
         }
         if how != Close::Keep {
             self.forget(feed)?;
+            // The next feed that is opened may get the same id.
+            self.batch.cursors.remove(&feed);
+            self.batch.begins.remove(&feed);
         }
-        self.batch.closed.push(feed);
+        self.batch.closed.insert(feed);
         Ok(())
     }
 
-    pub(super) fn forget_all_but(&mut self, keep: &[String]) -> Done {
-        let known: Vec<(FeedId, String)> = self
+    pub(super) fn forget_all_but(&mut self, keep: &[String], silent: &[String]) -> Done {
+        let known: Vec<(FeedId, String, String)> = self
             .transaction
-            .prepare("SELECT id, key FROM feeds")?
-            .query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?
+            .prepare("SELECT id, key, resource FROM feeds")?
+            .query_map([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?
             .collect::<Result<_, _>>()?;
-        for (id, _) in known.iter().filter(|(id, key)| !keep.contains(key) && !self.feeds.0.contains_key(id)) {
-            self.forget(*id)?;
+        for (id, key, resource) in &known {
+            let group = resource.split_once('.').map_or("", |(_, group)| group);
+            let unknown = silent.iter().any(|silent| silent == group || silent == "*");
+            let open = self.feeds.0.contains_key(id) || self.batch.opened.contains_key(id);
+            if !open && !unknown && !keep.contains(key) {
+                self.forget(*id)?;
+            }
         }
         Ok(())
     }
 
     fn forget(&self, feed: FeedId) -> Done {
+        self.note_end(feed)?;
         for sql in [
             "DELETE FROM indexed WHERE feed = ?1",
             "DELETE FROM objects WHERE feed = ?1",
@@ -343,9 +385,28 @@ impl Work<'_> {
         Ok(())
     }
 
+    /// Notes how far a feed came that is over.
+    fn note_end(&self, feed: FeedId) -> Done {
+        let sql = "SELECT key, begins, version FROM feeds WHERE id = ?1";
+        let stored: Option<(String, Option<i64>, Option<String>)> = self
+            .transaction
+            .prepare_cached(sql)?
+            .query_row([feed], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))
+            .optional()?;
+        let Some((key, begins, cursor)) = stored else { return Ok(()) };
+        let cursor = self.batch.cursors.get(&feed).cloned().or(cursor.map(Version));
+        let begins = begins.or_else(|| self.begins(feed, cursor.as_ref()?));
+        let up_to = cursor.as_ref().and_then(|cursor| cursor.as_str().parse().ok());
+        match begins.zip(up_to) {
+            Some((begins, up_to)) => ended::add(self.transaction, Ended { key, begins, up_to }),
+            None => Ok(()),
+        }
+    }
+
     /// What the watch should have told by now and did not. `None` while it has not come as far as the list.
     pub(super) fn audit(&mut self, feed: FeedId, audit: &Audit) -> Result<Option<Audited>, rusqlite::Error> {
-        let Some(state) = self.feeds.0.get(&feed) else { return Ok(None) };
+        let open = self.feeds.0.get(&feed).filter(|_| !self.batch.closed.contains(&feed));
+        let Some(state) = open else { return Ok(None) };
         let cursor = self.batch.cursors.get(&feed).or(state.cursor.as_ref());
         if !cursor.is_some_and(|cursor| cursor.cmp_within(&audit.version).is_some_and(std::cmp::Ordering::is_ge)) {
             return Ok(None);
@@ -375,18 +436,31 @@ impl Work<'_> {
         for (key, entry) in unlisted {
             let Some(row) = row::by_id(self.transaction, entry.row)? else { continue };
             if row.version().cmp_within(&audit.version).is_some_and(std::cmp::Ordering::is_le) {
-                self.delete_vanished(feed, key, entry, Seen::Audit)?;
+                self.delete_vanished(feed, key, entry, Seen::Audit, None)?;
                 found.missed += 1;
             }
         }
         Ok(Some(found))
     }
 
-    fn tell(&mut self, feed: FeedId, delta: Delta, seen: Seen) -> Done {
+    /// `by` is the version at which it had happened, where one can be named.
+    fn tell(&mut self, feed: FeedId, delta: Delta, seen: Seen, by: Option<&Version>) -> Done {
+        let committed = || self.feeds.0.get(&feed).and_then(|state| state.cursor.as_ref());
+        let span = Span::new(seen, self.batch.cursors.get(&feed).or_else(committed), by);
+        self.tell_of(feed, delta, seen, span)
+    }
+
+    fn tell_of(&mut self, feed: FeedId, delta: Delta, seen: Seen, span: Option<Span>) -> Done {
         let Some(state) = self.feeds.0.get(&feed) else { return Ok(()) };
         let subscribed = !state.subscribers.is_empty();
         if let (Some(journal), true) = (self.journal.as_mut(), seen != Seen::Initial) {
-            let mut within = Within { transaction: self.transaction, decoder: self.decoder, feeds: self.feeds };
+            let mut within = Within {
+                transaction: self.transaction,
+                span,
+                decoder: self.decoder,
+                feeds: self.feeds,
+                batch: &self.batch,
+            };
             journal.record(&mut within, &state.feed, &delta, seen)?;
         }
         if subscribed {
@@ -398,10 +472,23 @@ impl Work<'_> {
     pub(super) fn write_cursors(&self) -> Done {
         for (feed, version) in &self.batch.cursors {
             self.transaction
-                .prepare_cached("UPDATE feeds SET version = ?2 WHERE id = ?1")?
-                .execute(params![feed, version.as_str()])?;
+                .prepare_cached("UPDATE feeds SET version = ?2, begins = coalesce(begins, ?3) WHERE id = ?1")?
+                .execute(params![feed, version.as_str(), self.begins(*feed, version)])?;
+        }
+        for (feed, version) in &self.batch.begins {
+            self.transaction
+                .prepare_cached("UPDATE feeds SET begins = max(begins, ?2) WHERE id = ?1")?
+                .execute(params![feed, version])?;
         }
         Ok(())
+    }
+}
+
+impl Work<'_> {
+    /// After which version a feed whose first list was of this one knows everything.
+    fn begins(&self, feed: FeedId, version: &Version) -> Option<i64> {
+        let news = self.feeds.0.get(&feed).is_some_and(|state| state.news);
+        if news { Some(0) } else { version.as_str().parse().ok() }
     }
 }
 

@@ -13,33 +13,31 @@ const LEVEL: i32 = 1;
 const DICTIONARY_BYTES: usize = 32 * 1024;
 /// A dictionary is trained when a resource has this many objects, and again each time they are ten times as many.
 const FIRST_TRAINING: u64 = 100;
-/// Objects that a training looks at.
-const SAMPLES: u64 = 300;
+/// Objects that a training looks at: thirty times the dictionary and more, if they are pods.
+const SAMPLES: u64 = 200;
 
 /// Compresses on behalf of the one writer.
 pub(super) struct Encoder {
     context: CCtx<'static>,
-    dictionaries: HashMap<String, Active>,
+    dictionaries: HashMap<String, CDict<'static>>,
+    /// How many objects a resource had when a dictionary was last made of them, or could not be made.
+    tried: HashMap<String, u64>,
     buffer: Vec<u8>,
-}
-
-struct Active {
-    dictionary: CDict<'static>,
-    trained_on: u64,
 }
 
 impl Encoder {
     /// Takes up the newest dictionary of each resource.
     pub(super) fn load(connection: &Connection) -> Result<Self, rusqlite::Error> {
-        let mut dictionaries = HashMap::new();
+        let (mut dictionaries, mut tried) = (HashMap::new(), HashMap::new());
         let mut statement =
             connection.prepare("SELECT resource, trained_on, bytes FROM dictionaries ORDER BY trained_on")?;
         let mut rows = statement.query([])?;
         while let Some(row) = rows.next()? {
-            let dictionary = CDict::create(row.get_ref(2)?.as_blob()?, LEVEL);
-            dictionaries.insert(row.get(0)?, Active { dictionary, trained_on: row.get::<_, i64>(1)?.unsigned_abs() });
+            let resource: String = row.get(0)?;
+            dictionaries.insert(resource.clone(), CDict::create(row.get_ref(2)?.as_blob()?, LEVEL));
+            tried.insert(resource, row.get::<_, i64>(1)?.unsigned_abs());
         }
-        Ok(Self { context: CCtx::create(), dictionaries, buffer: Vec::new() })
+        Ok(Self { context: CCtx::create(), dictionaries, tried, buffer: Vec::new() })
     }
 
     /// The frame of some JSON text; nothing for nothing.
@@ -50,7 +48,7 @@ impl Encoder {
         }
         self.buffer.reserve(zstd_safe::compress_bound(json.len()));
         let result = match self.dictionaries.get(resource) {
-            Some(active) => self.context.compress_using_cdict(&mut self.buffer, json, &active.dictionary),
+            Some(dictionary) => self.context.compress_using_cdict(&mut self.buffer, json, dictionary),
             None => self.context.compress(&mut self.buffer, json, LEVEL),
         };
         // With room for the bound, zstd has no way to fail.
@@ -60,35 +58,46 @@ impl Encoder {
         &self.buffer
     }
 
-    /// Trains a dictionary for a resource when its objects have become enough for one, or many more than the last one
-    /// knew. Frames written before stay readable: each names its dictionary.
-    pub(super) fn train_if_due(
+    /// Samples for a dictionary, when the objects of a resource have become enough for one, or many more than the last
+    /// one knew. To be followed by [`Encoder::take_up`].
+    pub(super) fn due_samples(
         &mut self,
         connection: &Connection,
         decoder: &mut Decoder,
         resource: &str,
         objects: u64,
-    ) -> Result<(), rusqlite::Error> {
-        let due = self.dictionaries.get(resource).map_or(FIRST_TRAINING, |active| active.trained_on.saturating_mul(10));
-        if objects < due {
-            return Ok(());
+    ) -> Result<Option<Vec<Vec<u8>>>, rusqlite::Error> {
+        let tried = self.tried.get(resource).copied();
+        if objects < tried.map_or(FIRST_TRAINING, |tried| tried.saturating_mul(10)) {
+            return Ok(None);
         }
-        let samples = sample(connection, decoder, resource, objects)?;
-        let Ok(bytes) = zstd::dict::from_samples(&samples, DICTIONARY_BYTES) else {
-            // Too few or too equal samples; the next tenfold tries again.
-            self.dictionaries.remove(resource);
-            return Ok(());
-        };
-        let Some(id) = zstd_safe::get_dict_id_from_dict(&bytes) else { return Ok(()) };
+        self.tried.insert(resource.to_owned(), objects);
+        sample(connection, decoder, resource, objects).map(Some)
+    }
+
+    /// Uses a dictionary from now on. Frames written before stay readable: each names its dictionary.
+    pub(super) fn take_up(
+        &mut self,
+        connection: &Connection,
+        decoder: &mut Decoder,
+        resource: String,
+        objects: u64,
+        bytes: &[u8],
+    ) -> Result<(), rusqlite::Error> {
+        let Some(id) = zstd_safe::get_dict_id_from_dict(bytes) else { return Ok(()) };
         connection.execute(
             "INSERT OR REPLACE INTO dictionaries (id, resource, trained_on, bytes) VALUES (?1, ?2, ?3, ?4)",
             params![id.get(), resource, i64::try_from(objects).unwrap_or(i64::MAX), bytes],
         )?;
-        decoder.dictionaries.insert(id.get(), DDict::create(&bytes));
-        let dictionary = CDict::create(&bytes, LEVEL);
-        self.dictionaries.insert(resource.to_owned(), Active { dictionary, trained_on: objects });
+        decoder.dictionaries.insert(id.get(), DDict::create(bytes));
+        self.dictionaries.insert(resource, CDict::create(bytes, LEVEL));
         Ok(())
     }
+}
+
+/// A dictionary; `None` when the samples are too few or too equal for one. Takes a good part of a second.
+pub(super) fn train(samples: &[Vec<u8>]) -> Option<Vec<u8>> {
+    zstd::dict::from_samples(samples, DICTIONARY_BYTES).ok()
 }
 
 /// Texts of objects spread evenly over all of a resource's rows: the first ones alone would be worse.

@@ -4,9 +4,9 @@ use std::{fmt, sync::Arc};
 
 use rusqlite::Transaction;
 
-use super::{codec::Decoder, row};
+use super::{FeedId, codec::Decoder, keys::Key, row};
 use crate::{
-    cluster::Feed,
+    cluster::{Feed, Version},
     redact::{Document, Meta},
 };
 
@@ -19,10 +19,11 @@ pub enum Delta {
         new: Arc<Document>,
     },
     /// `certain` when the server said so; otherwise a list did not name it any more, and `last` may not be its very
-    /// last state.
+    /// last state. `stored` is what was known of it before, where the server's last word differs from that.
     Deleted {
         last: Arc<Document>,
         certain: bool,
+        stored: Option<Arc<Document>>,
     },
 }
 
@@ -48,6 +49,39 @@ pub enum Seen {
     Audit,
 }
 
+/// Which versions a change lies between, so that two replicas can say of the same change that they mean it. Versions of
+/// one feed alone compare.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Span {
+    /// It happened after this version.
+    pub after: i64,
+    /// At this version it had happened.
+    pub by: i64,
+}
+
+impl Span {
+    /// Later than any version: the end of a feed, which has none.
+    pub const END: i64 = i64::MAX;
+
+    /// Of an object that is gone with its resource or namespace; `last` is the version in which it was last seen.
+    pub(super) fn gone(last: &Version) -> Option<Self> {
+        let after = last.as_str().parse().ok()?;
+        Some(Self { after, by: Self::END })
+    }
+
+    /// `None` where it cannot be said: for an audit, which finds what a watch had missed; after the server went back in
+    /// time; where versions are no numbers.
+    pub(super) fn new(seen: Seen, cursor: Option<&Version>, by: Option<&Version>) -> Option<Self> {
+        let by: i64 = by?.as_str().parse().ok()?;
+        let after = match seen {
+            Seen::Live => by - 1,
+            Seen::Late => cursor.map_or(Some(0), |cursor| cursor.as_str().parse().ok())?,
+            Seen::Initial | Seen::Audit => return None,
+        };
+        (after < by).then_some(Self { after, by })
+    }
+}
+
 /// Writes what follows from a change, in the transaction that stores the object.
 ///
 /// It is called on the writer's thread. When the commit fails everything is rolled back and the same changes are
@@ -63,46 +97,56 @@ pub trait Journal: Send + 'static {
 
     /// The transaction ended, and was committed or not.
     fn settled(&mut self, committed: bool);
+
+    /// A feed was listed again, since the changes after `cursor` are lost: of what came and went meanwhile nothing is
+    /// known here. Whether another replica may have told of some of that, so that this one cannot speak for that time.
+    fn overlooked(&mut self, _feed: &Feed, _cursor: &Version) -> bool {
+        false
+    }
 }
 
 /// The transaction that a change is stored in, with a look at the other objects.
 pub struct Within<'a> {
     pub transaction: &'a Transaction<'a>,
+    /// Of the change.
+    pub span: Option<Span>,
     pub(super) decoder: &'a mut Decoder,
     pub(super) feeds: &'a super::writer::Feeds,
+    pub(super) batch: &'a super::writer::Batch,
+}
+
+/// Another object as it is within the transaction. Equal ones are the same object in the same state, so what was read
+/// of one may be kept as long as it is found again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Sighted {
+    feed: FeedId,
+    row: i64,
+    version: u64,
 }
 
 impl Within<'_> {
-    /// The metadata of another object, by group, kind and name: an owner, for example.
-    pub fn find(
-        &mut self,
-        group: &str,
-        kind: &str,
-        namespace: &str,
-        name: &str,
-    ) -> Result<Option<Meta>, rusqlite::Error> {
-        for feed in self.feeds.of_kind(group, kind, namespace) {
-            if let Some(meta) = row::meta_by_key(self.transaction, self.decoder, feed, namespace, name)? {
-                return Ok(Some(meta));
-            }
-        }
-        Ok(None)
+    /// Looks for another object by group, kind and name: an owner, for example. Reads nothing.
+    pub fn sight(&self, group: &str, kind: &str, namespace: &str, name: &str) -> Option<Sighted> {
+        let key = Key::new(namespace, name);
+        self.feeds.of_kind(group, kind, namespace).find_map(|feed| {
+            let entry = self.batch.entry(self.feeds, feed, key)?;
+            Some(Sighted { feed, row: entry.row, version: entry.version })
+        })
+    }
+
+    /// The metadata of an object that was sighted, when it really has this name.
+    pub fn meta(&mut self, sighted: Sighted, namespace: &str, name: &str) -> Result<Option<Meta>, rusqlite::Error> {
+        row::meta_of(self.transaction, self.decoder, sighted.row, namespace, name)
     }
 
     /// The same as the JSON text that is stored: annotations are in it.
-    pub fn find_metadata(
+    pub fn metadata(
         &mut self,
-        group: &str,
-        kind: &str,
+        sighted: Sighted,
         namespace: &str,
         name: &str,
     ) -> Result<Option<Vec<u8>>, rusqlite::Error> {
-        for feed in self.feeds.of_kind(group, kind, namespace) {
-            if let Some(json) = row::metadata_by_key(self.transaction, self.decoder, feed, namespace, name)? {
-                return Ok(Some(json));
-            }
-        }
-        Ok(None)
+        row::metadata_of(self.transaction, self.decoder, sighted.row, namespace, name)
     }
 }
 

@@ -9,8 +9,7 @@ use std::{
 
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
-/// One SQL script per version; a file at version n still needs the scripts after the n-th.
-const MIGRATIONS: &[&str] = &[include_str!("schema.sql")];
+use super::migrate;
 
 /// Where the state is kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -59,7 +58,7 @@ impl Drop for Hold {
     }
 }
 
-pub(super) fn open(place: &Place) -> Result<Opened, OpenError> {
+pub(super) fn open(place: &Place, preferred_key: Option<[u8; 32]>) -> Result<Opened, OpenError> {
     let (path, temporary) = match place {
         Place::File(path) => (path.clone(), None),
         Place::Temporary => {
@@ -85,12 +84,13 @@ pub(super) fn open(place: &Place) -> Result<Opened, OpenError> {
         }
         other => other?,
     };
-    let redaction_key = redaction_key(&connection).map_err(|source| OpenError::Sql { path: path.clone(), source })?;
+    let redaction_key =
+        redaction_key(&connection, preferred_key).map_err(|source| OpenError::Sql { path: path.clone(), source })?;
     Ok(Opened { connection, path, redaction_key, hold })
 }
 
-fn redaction_key(connection: &Connection) -> Result<[u8; 32], rusqlite::Error> {
-    let fresh: [u8; 32] = rand::random();
+fn redaction_key(connection: &Connection, preferred: Option<[u8; 32]>) -> Result<[u8; 32], rusqlite::Error> {
+    let fresh: [u8; 32] = preferred.unwrap_or_else(rand::random);
     connection.execute("INSERT OR IGNORE INTO meta (key, value) VALUES ('redaction_key', ?1)", [&fresh[..]])?;
     connection.query_row("SELECT value FROM meta WHERE key = 'redaction_key'", [], |row| row.get(0))
 }
@@ -103,6 +103,13 @@ pub(super) fn open_reader(path: &Path) -> Result<Connection, rusqlite::Error> {
     // Readers are few and short: 1 MiB each.
     connection.execute_batch("PRAGMA cache_size = -1024; PRAGMA query_only = 1;")?;
     Ok(connection)
+}
+
+/// A text of the `meta` table, before the store is opened. `None` when there is no file, or it cannot be read.
+pub fn peek(place: &Place, key: &str) -> Option<String> {
+    let Place::File(path) = place else { return None };
+    let connection = path.exists().then(|| open_reader(path).ok())??;
+    connection.query_row("SELECT value FROM meta WHERE key = ?1", [key], |row| row.get(0)).ok()
 }
 
 fn lock(path: &Path) -> Result<File, OpenError> {
@@ -138,29 +145,8 @@ fn connect(path: &Path, place: &Place) -> Result<Connection, OpenError> {
              PRAGMA busy_timeout = 5000;"
         ))
         .map_err(failed)?;
-    migrate(&mut connection, path)?;
+    migrate::migrate(&mut connection, path)?;
     Ok(connection)
-}
-
-fn migrate(connection: &mut Connection, path: &Path) -> Result<(), OpenError> {
-    let failed = |source| OpenError::Sql { path: path.to_owned(), source };
-    let found: usize = connection
-        .pragma_query_value(None, "user_version", |row| row.get::<_, i64>(0))
-        .map(|v| usize::try_from(v).unwrap_or(usize::MAX))
-        .map_err(failed)?;
-    let known = MIGRATIONS.len();
-    if found > known {
-        return Err(OpenError::Newer { path: path.to_owned(), found, known });
-    }
-    for (version, script) in MIGRATIONS.iter().enumerate().skip(found) {
-        let transaction = connection.transaction().map_err(failed)?;
-        transaction.execute_batch(script).map_err(failed)?;
-        transaction
-            .pragma_update(None, "user_version", i64::try_from(version + 1).unwrap_or(i64::MAX))
-            .map_err(failed)?;
-        transaction.commit().map_err(failed)?;
-    }
-    Ok(())
 }
 
 /// The suffix of the file that says that the one beside it was found damaged while it was in use.
@@ -168,6 +154,7 @@ const DAMAGED: &str = "damaged";
 
 /// Says for the next start that the file has to be set aside.
 pub(super) fn mark_damaged(path: &Path, why: &rusqlite::Error) {
+    tracing::error!(error = %why, path = %path.display(), "the state file is damaged; it is set aside at the next start");
     if let Err(error) = std::fs::write(beside(path, DAMAGED), why.to_string()) {
         tracing::error!(%error, "cannot leave a note about it; move the state file away by hand");
     }
@@ -202,12 +189,22 @@ fn is_corrupt(error: &rusqlite::Error) -> bool {
 
 fn set_aside(path: &Path, why: &str) -> Result<(), OpenError> {
     let aside = beside(path, &format!("corrupt-{}", jiff::Timestamp::now().strftime("%Y%m%dT%H%M%SZ")));
-    std::fs::rename(path, &aside).map_err(|source| OpenError::Io { path: path.to_owned(), source })?;
-    for suffix in ["-wal", "-shm"] {
-        let mut companion = path.as_os_str().to_owned();
-        companion.push(suffix);
-        let _ = std::fs::remove_file(companion);
-    }
+    let companion = |path: &Path, suffix: &str| {
+        let mut name = path.as_os_str().to_owned();
+        name.push(suffix);
+        PathBuf::from(name)
+    };
+    let rename = |from: &Path, to: &Path| match std::fs::rename(from, to) {
+        Err(source) if source.kind() != std::io::ErrorKind::NotFound => {
+            Err(OpenError::Io { path: from.to_owned(), source })
+        }
+        _ => Ok(()),
+    };
+    // The newest of what is kept stands in the log beside the file and belongs to it: it goes first, lest a fresh file
+    // ever stand beside an old log.
+    rename(&companion(path, "-wal"), &companion(&aside, "-wal"))?;
+    rename(path, &aside)?;
+    let _ = std::fs::remove_file(companion(path, "-shm"));
     tracing::error!(
         path = %path.display(), aside = %aside.display(), error = why,
         "the state file is corrupt: it was set aside and a fresh one begun; history and undelivered events are in the old file"

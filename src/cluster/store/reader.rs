@@ -4,7 +4,7 @@ use std::path::Path;
 
 use rusqlite::Connection;
 
-use super::{FeedId, Selector, codec::Decoder, file, row};
+use super::{FeedId, Selector, codec::Decoder, file, migrate, row};
 use crate::{cluster::Version, redact::Document};
 
 /// Rows decoded at a time.
@@ -17,7 +17,8 @@ pub struct Reader {
 }
 
 impl Reader {
-    pub(super) fn open(path: &Path) -> Result<Self, rusqlite::Error> {
+    /// Whether or not someone writes it: reading waits for nobody and nobody for it.
+    pub(crate) fn open(path: &Path) -> Result<Self, rusqlite::Error> {
         Ok(Self { connection: file::open_reader(path)?, decoder: Decoder::new() })
     }
 
@@ -44,6 +45,20 @@ impl Reader {
             }
         })?;
         Ok(found)
+    }
+
+    /// Objects of one namespace that a selector takes, by name. Reads no others.
+    pub fn list_in(
+        &mut self,
+        feed: FeedId,
+        namespace: &str,
+        selector: &Selector,
+    ) -> Result<Vec<Document>, rusqlite::Error> {
+        let rows = row::by_namespace(&self.connection, feed, namespace)?;
+        let documents = rows.iter().map(|row| row.document(&self.connection, &mut self.decoder, None));
+        documents
+            .filter(|document| document.as_ref().map_or(true, |document| selector.matches(&document.meta().labels)))
+            .collect()
     }
 
     /// Every object of a feed, a few in memory at a time, all of the same moment.
@@ -73,6 +88,32 @@ impl Reader {
         Ok(count.unsigned_abs())
     }
 
+    /// The feeds that may hold an object of a resource (`deployments.apps`) in a namespace, and since when in milliseconds
+    /// each of them was read without a gap.
+    pub(crate) fn feeds_of(
+        &self,
+        resource: &str,
+        namespace: &str,
+    ) -> Result<Vec<(FeedId, Option<i64>)>, rusqlite::Error> {
+        let mut statement =
+            self.connection.prepare_cached("SELECT id, key, since FROM feeds WHERE resource = ?1 ORDER BY id")?;
+        let mut rows = statement.query([resource])?;
+        let mut feeds = Vec::new();
+        while let Some(row) = rows.next()? {
+            let key: String = row.get(1)?;
+            let scope = key.split_once('@').and_then(|(_, rest)| rest.split_once('?')).map(|(scope, _)| scope);
+            if scope.is_none_or(|scope| scope == "*" || scope == namespace) {
+                feeds.push((row.get(0)?, row.get(2)?));
+            }
+        }
+        Ok(feeds)
+    }
+
+    /// Whether the file holds a feed with this key, open or not.
+    pub(crate) fn has_feed(&self, key: &str) -> Result<bool, rusqlite::Error> {
+        self.connection.prepare_cached("SELECT 1 FROM feeds WHERE key = ?1")?.exists([key])
+    }
+
     /// For readers of the file's other tables.
     pub fn connection(&self) -> &Connection {
         &self.connection
@@ -82,6 +123,11 @@ impl Reader {
     pub(super) fn hold_moment(&self) -> Result<(), rusqlite::Error> {
         self.connection.execute_batch("BEGIN")?;
         self.connection.query_row("SELECT count(*) FROM feeds", [], |row| row.get::<_, i64>(0)).map(drop)
+    }
+
+    /// The schema's version of the file, and the one that this program knows.
+    pub(crate) fn schema(&self) -> Result<(usize, usize), rusqlite::Error> {
+        Ok((migrate::version(&self.connection)?, migrate::KNOWN))
     }
 
     pub(super) fn page(&mut self, feed: FeedId, after: i64) -> Result<(Vec<Document>, i64), rusqlite::Error> {

@@ -62,7 +62,12 @@ impl Row {
         };
         let sections = [section(Part::Metadata)?, section(Part::Body)?, section(Part::Status)?];
         let managed = decoder.decode(connection, &self.managed)?;
-        let meta = meta(self.version.clone(), self.generation, &sections[0].json);
+        let meta = match like {
+            Some(like) if like.section(Part::Metadata).hash == self.hashes[Part::Metadata as usize] => {
+                Meta { version: self.version.clone(), generation: self.generation, ..like.meta().clone() }
+            }
+            _ => meta(self.version.clone(), self.generation, &sections[0].json),
+        };
         Ok(Document::restore(meta, sections, managed))
     }
 }
@@ -98,6 +103,13 @@ pub(super) fn page(connection: &Connection, feed: i64, after: i64, limit: i64) -
         .collect()
 }
 
+pub(super) fn by_namespace(connection: &Connection, feed: i64, namespace: &str) -> Result<Vec<Row>, rusqlite::Error> {
+    connection
+        .prepare_cached(&format!("SELECT {COLUMNS} FROM objects WHERE feed = ?1 AND namespace = ?2 ORDER BY name"))?
+        .query_map(params![feed, namespace], Row::take)?
+        .collect()
+}
+
 pub(super) fn by_index(
     connection: &Connection,
     feed: i64,
@@ -113,34 +125,35 @@ pub(super) fn by_index(
         .collect()
 }
 
-pub(super) fn meta_by_key(
+/// The metadata of the object in a row. `None` when another one is in it: two names may share a hash.
+pub(super) fn meta_of(
     connection: &Connection,
     decoder: &mut Decoder,
-    feed: i64,
+    id: i64,
     namespace: &str,
     name: &str,
 ) -> Result<Option<Meta>, rusqlite::Error> {
     let found: Option<(String, Option<i64>, Vec<u8>)> = connection
         .prepare_cached(
-            "SELECT version, generation, metadata FROM objects WHERE feed = ?1 AND namespace = ?2 AND name = ?3",
+            "SELECT version, generation, metadata FROM objects WHERE id = ?1 AND namespace = ?2 AND name = ?3",
         )?
-        .query_row(params![feed, namespace, name], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))
+        .query_row(params![id, namespace, name], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))
         .optional()?;
     let Some((version, generation, frame)) = found else { return Ok(None) };
     Ok(Some(meta(Version(version), generation, &decoder.decode(connection, &frame)?)))
 }
 
 /// The `metadata` section alone.
-pub(super) fn metadata_by_key(
+pub(super) fn metadata_of(
     connection: &Connection,
     decoder: &mut Decoder,
-    feed: i64,
+    id: i64,
     namespace: &str,
     name: &str,
 ) -> Result<Option<Vec<u8>>, rusqlite::Error> {
     let frame: Option<Vec<u8>> = connection
-        .prepare_cached("SELECT metadata FROM objects WHERE feed = ?1 AND namespace = ?2 AND name = ?3")?
-        .query_row(params![feed, namespace, name], |row| row.get(0))
+        .prepare_cached("SELECT metadata FROM objects WHERE id = ?1 AND namespace = ?2 AND name = ?3")?
+        .query_row(params![id, namespace, name], |row| row.get(0))
         .optional()?;
     frame.map(|frame| decoder.decode(connection, &frame)).transpose()
 }

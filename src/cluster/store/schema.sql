@@ -47,7 +47,8 @@ CREATE TABLE indexed (
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX indexed_by_object ON indexed (object);
 
--- What happened. Events and patches are zstd frames of JSON; the columns are what history asks for.
+-- What happened. Events and patches are zstd frames of JSON, or short JSON as it is; the columns are what history asks
+-- for.
 CREATE TABLE events (
   seq INTEGER PRIMARY KEY AUTOINCREMENT,
   id TEXT NOT NULL,

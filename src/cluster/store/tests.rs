@@ -1,3 +1,8 @@
+//! The store by itself, fed by hand.
+
+mod audits;
+mod closing;
+
 use std::{
     collections::BTreeMap,
     sync::{Arc, Mutex},
@@ -69,7 +74,7 @@ fn say(delta: &Delta) -> String {
     match delta {
         Delta::Added(new) => format!("+{}", at(new)),
         Delta::Updated { old, new } => format!("~{} {}", at(old), at(new)),
-        Delta::Deleted { last, certain } => format!("-{}{}", at(last), if *certain { "" } else { "?" }),
+        Delta::Deleted { last, certain, .. } => format!("-{}{}", at(last), if *certain { "" } else { "?" }),
     }
 }
 
@@ -261,30 +266,43 @@ async fn a_newer_file_is_refused_and_a_corrupt_one_set_aside() {
     assert!(aside.map(|entry| entry.file_name()).any(|name| name.to_string_lossy().contains("corrupt-")));
 }
 
+/// The newest of what is kept may stand in the log alone: it belongs to the file that is set aside.
+#[tokio::test]
+async fn a_file_is_set_aside_with_the_log_beside_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let (path, copied) = (folder.path().join("live.db"), folder.path().join("kubediff.db"));
+    let (store, _writing, _) = open(&Place::File(path.clone()));
+    store.write(Box::new(|t| t.execute("INSERT INTO meta VALUES ('newest', 'x')", []).map(drop))).await.unwrap();
+    // As a process leaves them that is killed.
+    for suffix in ["", "-wal"] {
+        std::fs::copy(format!("{}{suffix}", path.display()), format!("{}{suffix}", copied.display())).unwrap();
+    }
+    file::mark_damaged(&copied, &rusqlite::Error::SqliteFailure(rusqlite::ffi::Error::new(11), None));
+    let (fresh, _writing, _) = open(&Place::File(copied.clone()));
+    let newest = "SELECT count(*) FROM meta WHERE key = 'newest'";
+    let count = |connection: &rusqlite::Connection| connection.query_row(newest, [], |row| row.get::<_, i64>(0));
+    assert_eq!(count(fresh.reader().unwrap().connection()).unwrap(), 0, "a fresh start, without the old log");
+    let names = std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().path());
+    let aside = names.into_iter().find(|path| {
+        let name = path.to_string_lossy();
+        name.contains(".corrupt-") && name.ends_with('Z')
+    });
+    assert_eq!(count(&rusqlite::Connection::open(aside.unwrap()).unwrap()).unwrap(), 1, "all of it is in the old one");
+}
+
+#[tokio::test]
+async fn a_place_where_nothing_may_be_written_is_named() {
+    // Nobody may make a file there, root included.
+    let error = Store::open(&Place::File("/sys/kubediff.db".into()), None).unwrap_err();
+    assert!(matches!(error, OpenError::Io { .. }), "{error:?}");
+    let said = error.to_string();
+    assert!(said.contains("/sys/kubediff.db") && said.contains("writable for this user"), "{said}");
+}
+
 #[tokio::test]
 async fn a_folder_that_does_not_exist_is_named() {
     let error = Store::open(&Place::File("/does/not/exist/kubediff.db".into()), None).unwrap_err().to_string();
     assert!(error.contains("/does/not/exist/kubediff.db") && error.contains("state.path"), "{error}");
-}
-
-#[tokio::test]
-async fn a_closed_feed_is_kept_forgotten_or_reported_as_gone() {
-    let (store, _writing, notes) = open(&Place::Temporary);
-    let make = Maker::new(&store);
-    let mut target = store.feed(config_maps(), vec![], false).await.unwrap();
-    list(&mut target, vec![make.object("a", 1, &json!({}))], 5).await;
-    store.close(target.id(), Close::Keep).await.unwrap();
-    let target = store.feed(config_maps(), vec![], false).await.unwrap();
-    assert_eq!(target.cursor(), Some(Version::from("5")));
-    store.close(target.id(), Close::Gone).await.unwrap();
-    assert_eq!(notes.take(), ["Live -a@1?"]);
-
-    let mut target = store.feed(config_maps(), vec![], false).await.unwrap();
-    assert_eq!(target.cursor(), None);
-    list(&mut target, vec![make.object("a", 1, &json!({}))], 5).await;
-    store.close(target.id(), Close::Forget).await.unwrap();
-    assert_eq!(store.feed(config_maps(), vec![], false).await.unwrap().cursor(), None);
-    assert_eq!(notes.take(), [""; 0]);
 }
 
 #[tokio::test]
@@ -388,6 +406,22 @@ async fn thousands_of_objects_are_read_back_equal_over_dictionaries_and_restarts
     for page in 0..15 {
         target.put(Update::Listed((page * 100..page * 100 + 100).map(object).collect())).await.unwrap();
         settle(&store).await;
+        // Trained at 100 objects, and again at 1000, beside the writing.
+        let expected = match page {
+            2 => 1,
+            11 => 2,
+            _ => continue,
+        };
+        let reader = store.reader().unwrap();
+        let dictionaries = || -> i64 {
+            reader.connection().query_row("SELECT count(*) FROM dictionaries", [], |row| row.get(0)).unwrap()
+        };
+        let trained = async {
+            while dictionaries() < expected {
+                tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+            }
+        };
+        tokio::time::timeout(std::time::Duration::from_secs(30), trained).await.expect("a dictionary");
     }
     target.put(Update::ListEnded("9999".into())).await.unwrap();
     let id = target.id();
@@ -395,9 +429,6 @@ async fn thousands_of_objects_are_read_back_equal_over_dictionaries_and_restarts
     writing.join();
     let (store, _writing, _) = open(&place);
     let mut reader = store.reader().unwrap();
-    let dictionaries: i64 =
-        reader.connection().query_row("SELECT count(*) FROM dictionaries", [], |row| row.get(0)).unwrap();
-    assert!(dictionaries >= 2, "trained at 100 objects and again at 1000: {dictionaries}");
     let mut count = 0;
     reader
         .for_each(id, |read| {
@@ -407,6 +438,29 @@ async fn thousands_of_objects_are_read_back_equal_over_dictionaries_and_restarts
         })
         .unwrap();
     assert_eq!(count, 1500);
+}
+
+#[tokio::test]
+async fn a_dictionary_is_made_of_what_all_feeds_of_a_resource_hold_together() {
+    let (store, _writing, _) = open(&Place::Temporary);
+    let make = Maker::new(&store);
+    for n in 0..5 {
+        let feed = Feed::new(config_maps().resource, Scope::Namespace(format!("team-{n}")));
+        let mut target = store.feed(feed, vec![], false).await.unwrap();
+        let object =
+            |m: u64| make.object(&format!("o{m}"), n * 100 + m, &json!({"text": format!("{m:x} lorem ipsum")}));
+        list(&mut target, (1..=30).map(object).collect(), 1000).await;
+    }
+    let reader = store.reader().unwrap();
+    let trained = async || loop {
+        let sql = "SELECT trained_on FROM dictionaries WHERE resource = 'configmaps'";
+        match reader.connection().query_row(sql, [], |row| row.get::<_, i64>(0)) {
+            Ok(objects) => return objects,
+            Err(_) => tokio::time::sleep(Duration::from_millis(5)).await,
+        }
+    };
+    let objects = tokio::time::timeout(Duration::from_secs(60), trained()).await.expect("a dictionary");
+    assert!(objects >= 100, "{objects}");
 }
 
 #[tokio::test]

@@ -13,9 +13,10 @@ use rusqlite::{Connection, TransactionBehavior};
 use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot, watch};
 
 use super::{
-    Audit, Audited, Close, Delta, FeedId, Health, Index, Journal, OpenError, RETRY_COMMIT, Reader, Subscription, Write,
+    Audit, Audited, Close, Delta, FeedId, Health, Index, Journal, OpenError, RETRY_COMMIT, Reader, Subscription,
+    Vitals, Write,
     apply::Work,
-    codec::{Decoder, Encoder},
+    codec::{self, Decoder, Encoder},
     file::{self, Hold, Opened},
     keys::{Entry, Key, Keys},
     subscription::Queue,
@@ -32,13 +33,47 @@ const BATCH_TIME: Duration = Duration::from_millis(50);
 const LINGER: Duration = Duration::from_millis(5);
 
 pub(super) enum Command {
-    Open { feed: Feed, indexes: Vec<Index>, news: bool, reply: oneshot::Sender<OpenedFeed> },
-    Put { feed: FeedId, update: Put, room: OwnedSemaphorePermit },
-    Close { feed: FeedId, how: Close, reply: oneshot::Sender<()> },
-    ForgetAllBut { keep: Vec<String>, reply: oneshot::Sender<()> },
-    Subscribe { feed: FeedId, merge_beyond: usize, reply: oneshot::Sender<Subscription> },
-    Audit { feed: FeedId, audit: Arc<Audit>, reply: oneshot::Sender<Option<Audited>> },
-    Write { write: Write, reply: oneshot::Sender<()> },
+    Open {
+        feed: Feed,
+        indexes: Vec<Index>,
+        news: bool,
+        reply: oneshot::Sender<OpenedFeed>,
+    },
+    Put {
+        feed: FeedId,
+        update: Put,
+        room: OwnedSemaphorePermit,
+    },
+    Close {
+        feed: FeedId,
+        how: Close,
+        reply: oneshot::Sender<()>,
+    },
+    ForgetAllBut {
+        keep: Vec<String>,
+        silent: Vec<String>,
+        reply: oneshot::Sender<()>,
+    },
+    Subscribe {
+        feed: FeedId,
+        merge_beyond: usize,
+        reply: oneshot::Sender<Subscription>,
+    },
+    Audit {
+        feed: FeedId,
+        audit: Arc<Audit>,
+        reply: oneshot::Sender<Option<Audited>>,
+    },
+    Write {
+        write: Write,
+        reply: oneshot::Sender<()>,
+    },
+    /// A dictionary is made of a resource's objects, or cannot be.
+    Trained {
+        resource: String,
+        objects: u64,
+        dictionary: Option<Vec<u8>>,
+    },
     End,
 }
 
@@ -115,12 +150,25 @@ pub(super) struct Batch {
     pub(super) keys: HashMap<(FeedId, Key), Option<Entry>>,
     pub(super) answers: Vec<Answer>,
     pub(super) cursors: HashMap<FeedId, Version>,
+    /// Feeds that know everything only after this version from now on.
+    pub(super) begins: HashMap<FeedId, i64>,
     /// Which list each feed is at, and whether it is still going on.
     pub(super) lists: HashMap<FeedId, (u32, bool)>,
     pub(super) deltas: Vec<(FeedId, Delta)>,
     pub(super) opened: HashMap<FeedId, FeedState>,
-    pub(super) closed: Vec<FeedId>,
+    /// One that is opened again in the same batch is among the opened too.
+    pub(super) closed: HashSet<FeedId>,
     pub(super) grown: HashSet<FeedId>,
+}
+
+impl Batch {
+    /// What is known of a key, as the batch leaves it.
+    pub(super) fn entry(&self, feeds: &Feeds, feed: FeedId, key: Key) -> Option<Entry> {
+        match self.keys.get(&(feed, key)) {
+            Some(staged) => *staged,
+            None => feeds.0.get(&feed)?.keys.get(&key).copied(),
+        }
+    }
 }
 
 /// What a command is answered, when the batch is committed.
@@ -138,9 +186,15 @@ pub(super) struct Writer {
     feeds: Feeds,
     journal: Option<Box<dyn Journal>>,
     inbox: mpsc::UnboundedReceiver<Command>,
+    /// Makes dictionaries beside the writing; one at a time.
+    training: Option<std::thread::JoinHandle<()>>,
+    trained: mpsc::WeakUnboundedSender<Command>,
+    /// Resources with more objects than before, which may be due for one.
+    grown: HashSet<String>,
     health: watch::Sender<Health>,
     /// The program ends: there is no time to wait for a disk.
     ending: Arc<AtomicBool>,
+    vitals: Arc<Vitals>,
     _hold: Hold,
 }
 
@@ -149,8 +203,10 @@ impl Writer {
         opened: Opened,
         journal: Option<Box<dyn Journal>>,
         inbox: mpsc::UnboundedReceiver<Command>,
+        trained: mpsc::WeakUnboundedSender<Command>,
         health: watch::Sender<Health>,
         ending: Arc<AtomicBool>,
+        vitals: Arc<Vitals>,
     ) -> Result<Self, OpenError> {
         let Opened { connection, path, hold, .. } = opened;
         let encoder = Encoder::load(&connection).map_err(|source| OpenError::Sql { path: path.clone(), source })?;
@@ -162,8 +218,12 @@ impl Writer {
             feeds: Feeds::default(),
             journal,
             inbox,
+            training: None,
+            trained,
+            grown: HashSet::new(),
             health,
             ending,
+            vitals,
             _hold: hold,
         })
     }
@@ -179,38 +239,43 @@ impl Writer {
                 break;
             }
         }
+        self.training.take().map(std::thread::JoinHandle::join);
         let _ = self.connection.execute_batch("PRAGMA optimize; PRAGMA wal_checkpoint(TRUNCATE);");
     }
 
+    /// Waits for company in few, long naps: a thread that wakes for each command costs more than the commands do.
     fn gather(&mut self, first: Command) -> Vec<Command> {
         let began = Instant::now();
         let mut commands = vec![first];
-        let mut quiet_since = began;
-        while commands.len() < BATCH_COMMANDS && began.elapsed() < BATCH_TIME {
-            match self.inbox.try_recv() {
-                Ok(command) => {
-                    commands.push(command);
-                    quiet_since = Instant::now();
-                }
-                Err(mpsc::error::TryRecvError::Empty) if quiet_since.elapsed() < LINGER => {
-                    std::thread::sleep(Duration::from_millis(1));
-                }
-                Err(_) => break,
+        loop {
+            let before = commands.len();
+            while commands.len() < BATCH_COMMANDS
+                && let Ok(command) = self.inbox.try_recv()
+            {
+                commands.push(command);
             }
+            let alone = commands.len() == before && began.elapsed() >= LINGER;
+            let ends = matches!(commands.last(), Some(Command::End));
+            if alone || ends || commands.len() >= BATCH_COMMANDS || began.elapsed() >= BATCH_TIME {
+                return commands;
+            }
+            std::thread::sleep(LINGER);
         }
-        commands
     }
 
     /// `None` when it never will: the file is damaged, or the program ends before there is room. What is not committed is
     /// read from the cluster again after the next start.
     fn commit_until_it_holds(&mut self, commands: &mut [Command]) -> Option<Batch> {
         loop {
+            let began = Instant::now();
             let result = self.commit(commands);
+            self.vitals.rounds.fetch_add(1, Ordering::Relaxed);
             if let Some(journal) = &mut self.journal {
                 journal.settled(result.is_ok());
             }
             match result {
                 Ok(batch) => {
+                    self.vitals.commits.observe(began.elapsed());
                     self.health.send_modify(|health| {
                         if health.failing.take().is_some() {
                             tracing::info!("the state file can be written again: nothing was lost");
@@ -220,7 +285,6 @@ impl Writer {
                     return Some(batch);
                 }
                 Err(error) if !file::may_heal(&error) => {
-                    tracing::error!(%error, path = %self.path.display(), "the state file is damaged; it is set aside at the next start");
                     file::mark_damaged(&self.path, &error);
                     return None;
                 }
@@ -248,8 +312,8 @@ impl Writer {
     }
 
     fn commit(&mut self, commands: &mut [Command]) -> Result<Batch, rusqlite::Error> {
-        let Self { connection, encoder, decoder, feeds, journal, .. } = self;
-        let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        let Self { connection, encoder, decoder, feeds, journal, vitals, .. } = self;
+        let transaction = vitals.disk.wait(|| connection.transaction_with_behavior(TransactionBehavior::Immediate))?;
         let mut work = Work { transaction: &transaction, encoder, decoder, feeds, journal, batch: Batch::default() };
         for command in commands {
             let answer = match command {
@@ -257,24 +321,25 @@ impl Writer {
                 Command::Audit { feed, audit, .. } => Answer::Audited(work.audit(*feed, audit)?),
                 Command::Put { feed, update, .. } => work.put(*feed, update).map(|()| Answer::Done)?,
                 Command::Close { feed, how, .. } => work.close(*feed, *how).map(|()| Answer::Done)?,
-                Command::ForgetAllBut { keep, .. } => work.forget_all_but(keep).map(|()| Answer::Done)?,
+                Command::ForgetAllBut { keep, silent, .. } => {
+                    work.forget_all_but(keep, silent).map(|()| Answer::Done)?
+                }
                 Command::Write { write, .. } => write(&transaction).map(|()| Answer::Done)?,
-                Command::Subscribe { .. } | Command::End => Answer::Done,
+                Command::Subscribe { .. } | Command::Trained { .. } | Command::End => Answer::Done,
             };
             work.batch.answers.push(answer);
         }
         work.write_cursors()?;
         let batch = work.batch;
         crate::failpoint::hit("before-commit");
-        transaction.commit()?;
+        vitals.disk.wait(|| transaction.commit())?;
         crate::failpoint::hit("after-commit");
         Ok(batch)
     }
 
     /// Takes over what is committed and answers everyone.
     fn tell(&mut self, commands: Vec<Command>, batch: Batch) {
-        let Batch { keys, answers, cursors, lists, deltas, opened, closed, grown } = batch;
-        self.feeds.0.extend(opened);
+        let Batch { keys, answers, cursors, lists, deltas, opened, closed, grown, begins: _ } = batch;
         for ((feed, key), entry) in keys {
             let Some(state) = self.feeds.0.get_mut(&feed) else { continue };
             match entry {
@@ -304,7 +369,9 @@ impl Writer {
                 state.subscribers.iter().for_each(|queue| queue.close());
             }
         }
-        self.train(&grown);
+        self.feeds.0.extend(opened);
+        self.grown.extend(grown.iter().filter_map(|feed| Some(self.feeds.0.get(feed)?.resource.clone())));
+        self.train();
         for (command, answer) in commands.into_iter().zip(answers) {
             match (command, answer) {
                 (Command::Open { reply, .. }, Answer::Feed(id)) => {
@@ -325,20 +392,49 @@ impl Writer {
                 }
                 (Command::Subscribe { feed, merge_beyond, reply }, _) => self.subscribe(feed, merge_beyond, reply),
                 (Command::Put { room, .. }, _) => drop(room),
+                (Command::Trained { resource, objects, dictionary }, _) => {
+                    self.training.take().map(std::thread::JoinHandle::join);
+                    self.take_up(resource, objects, dictionary);
+                    self.train();
+                }
                 (Command::Open { .. } | Command::Audit { .. } | Command::End, _) => {}
             }
         }
     }
 
-    /// After the commit and by itself, so that no frame ever names a dictionary that was rolled back.
-    fn train(&mut self, grown: &HashSet<FeedId>) {
-        for feed in grown {
-            let Some(state) = self.feeds.0.get(feed) else { continue };
-            let objects = state.keys.len() as u64;
-            if let Err(error) = self.encoder.train_if_due(&self.connection, &mut self.decoder, &state.resource, objects)
-            {
-                tracing::warn!(%error, resource = state.resource, "cannot train a dictionary; objects are stored without one");
-            }
+    /// Begins to make a dictionary where one is due, one at a time.
+    fn train(&mut self) {
+        while self.training.is_none()
+            && let Some(resource) = self.grown.iter().next().cloned()
+        {
+            self.grown.remove(&resource);
+            // Of all its feeds together: in a feed a namespace each may be small.
+            let feeds = self.feeds.0.values().filter(|state| state.resource == resource);
+            let objects = feeds.map(|state| state.keys.len() as u64).sum();
+            let samples = match self.encoder.due_samples(&self.connection, &mut self.decoder, &resource, objects) {
+                Ok(Some(samples)) => samples,
+                Ok(None) => continue,
+                Err(error) => {
+                    tracing::warn!(%error, resource, "cannot read samples for a dictionary");
+                    continue;
+                }
+            };
+            let trained = self.trained.clone();
+            let work = move || {
+                let dictionary = codec::train(&samples);
+                if let Some(trained) = trained.upgrade() {
+                    let _ = trained.send(Command::Trained { resource, objects, dictionary });
+                }
+            };
+            self.training = std::thread::Builder::new().name("dictionary".into()).spawn(work).ok();
+        }
+    }
+
+    /// After a commit and by itself, so that no frame ever names a dictionary that was rolled back.
+    fn take_up(&mut self, resource: String, objects: u64, dictionary: Option<Vec<u8>>) {
+        let Some(bytes) = dictionary else { return };
+        if let Err(error) = self.encoder.take_up(&self.connection, &mut self.decoder, resource, objects, &bytes) {
+            tracing::warn!(%error, "cannot store a dictionary; objects are stored without it");
         }
     }
 

@@ -109,3 +109,25 @@ fn mistakes_in_the_environment_name_the_variable() {
         assert!(!found.contains("xoxb"), "{found}");
     }
 }
+
+#[test]
+fn headers_are_named_with_underscores_for_dashes() {
+    let hook = "[sinks.hook]\ntype = 'webhook'\nurl = 'https://example.com'\nformat = 'template'\ntemplate = '{}'\n\
+                headers = { X-Key = 'old', Other_Key = 'old' }\n";
+    let plan = with(
+        &[
+            ("KUBEDIFF__SINKS__HOOK__HEADERS__X_KEY", "new"),
+            ("KUBEDIFF__SINKS__HOOK__HEADERS__OTHER_KEY", "new"),
+            ("KUBEDIFF__SINKS__HOOK__HEADERS__X_MORE", "new"),
+            ("KUBEDIFF__SINKS__HOOK__TEMPLATE_HEADERS__X_TITLE", "new"),
+            ("KUBEDIFF__SINKS__HOOK__VARS__ROUTING_KEY", "new"),
+        ],
+        hook,
+    );
+    let crate::sink::Target::Webhook(hook) = &plan.sinks[0].target else { panic!("a webhook") };
+    let headers: Vec<_> = hook.headers.iter().map(|(name, value)| (name.as_str(), value.expose())).collect();
+    assert_eq!(headers, [("Other_Key", "new"), ("X-Key", "new"), ("x-more", "new")]);
+    let crate::sink::webhook::Format::Template(template) = &hook.format else { panic!("a template") };
+    assert_eq!(template.headers.keys().collect::<Vec<_>>(), ["x-title"]);
+    assert_eq!(template.vars.keys().collect::<Vec<_>>(), ["routing_key"], "templates know no dashes");
+}

@@ -39,7 +39,7 @@ fn event(kind: Kind) -> Event {
 #[test]
 fn the_old_file_is_taken_as_it_is() {
     let plan = load_yaml(OLD).unwrap();
-    assert_eq!(plan.file.watch.include, ["v1/configmaps", "networking.k8s.io/v1beta1/ingresses"]);
+    assert_eq!(plan.file.watch.include, ["v1/configmaps", "networking.k8s.io/*/ingresses"]);
     assert_eq!(plan.file.watch.namespaces, ["shop"]);
     let names: Vec<_> = plan.sinks.iter().map(|sink| sink.name.as_str()).collect();
     assert_eq!(names, ["slack", "webhook"]);
@@ -64,23 +64,79 @@ fn the_mode_watch_is_all_types_and_nobody_to_notify_is_stdout() {
 
 #[test]
 fn the_printed_toml_is_the_same_configuration() {
-    let toml = super::super::legacy::migrate(OLD).unwrap();
+    let toml = super::super::legacy::migrate(OLD).unwrap().toml;
     assert_eq!(load(&toml).file, load_yaml(OLD).unwrap().file);
     assert!(toml.contains("format = \"legacy\""), "{toml}");
-    assert!(super::super::legacy::migrate("namespaces: [\"a\\\"b\\n\\\\\"]").unwrap().contains(r#"["a\"b\u000A\\"]"#));
+    assert!(
+        super::super::legacy::migrate("namespaces: [\"a\\\"b\\n\\\\\"]").unwrap().toml.contains(r#"["a\"b\u000A\\"]"#)
+    );
 }
 
 #[test]
 fn what_the_old_file_cannot_say_is_an_error_with_its_line() {
     for (text, start) in [
-        ("mode: diff\nresorces: []\n", "config.yaml:2: not the old kubediff's YAML: "),
-        ("mode: all\n", "config.yaml:1: not the old kubediff's YAML: "),
-        ("notifier:\n  slack:\n    enabled: maybe\n", "config.yaml:3: not the old kubediff's YAML: "),
+        ("mode: diff\nresorces: []\n", "config.yaml:2: resorces: not the old kubediff's YAML: there is no such key"),
+        ("mode: all\n", "config.yaml:1: mode: not the old kubediff's YAML: expected watch or diff, found `all`"),
+        (
+            "notifier:\n  slack:\n    enabled: maybe\n",
+            "config.yaml:3: notifier.slack.enabled: not the old kubediff's YAML: expected true or false, found a text",
+        ),
         ("namespaces: &a [*a]\n", "config.yaml:1: not the old kubediff's YAML: "),
     ] {
         let found = load_yaml(text).map(drop).unwrap_err().to_string();
         let found = found.rsplit_once('/').map_or(found.as_str(), |(_, rest)| rest);
         assert!(found.starts_with(start), "{found}");
+    }
+}
+
+#[test]
+fn everything_that_is_wrong_with_an_old_file_is_told_at_once_with_its_lines() {
+    let text = "mode: dif
+resources:
+  - kind: v1/ConfigMap
+  - knd: v1/secrets
+  - kind: 5
+namespaces:
+  - shop
+  - Shop
+notifier:
+  slack:
+    enabled: true
+    chanel: '#ops'
+  webhook:
+    enabled: true
+    url: example.com
+";
+    let told = |text: &str| {
+        let problems = load_yaml(text).map(drop).unwrap_err();
+        let told = problems.list.iter().map(|problem| match &problem.at {
+            Origin::Line(line) => format!("{line} {}: {}", problem.key, problem.message),
+            other => format!("{other:?} {}: {}", problem.key, problem.message),
+        });
+        told.collect::<Vec<_>>()
+    };
+    let old = |text: &str| text.replace("not the old", "not the old kubediff's YAML");
+    assert_eq!(
+        told(text),
+        [
+            old("1 mode: not the old: expected watch or diff, found `dif`"),
+            old("4 resources[1]: not the old: is without kind; expected version/resource or group/version/resource"),
+            old("4 resources[1].knd: not the old: there is no such key; expected one of kind; did you mean `kind`?"),
+            old("5 resources[2].kind: not the old: expected a text, found the number 5"),
+            old(
+                "12 notifier.slack.chanel: not the old: there is no such key; expected one of enabled, token, channel, \
+                 title; did you mean `channel`?"
+            ),
+        ]
+    );
+    // What is YAML of the right form is checked as TOML is, and told where it stands.
+    let text = text.replace("dif\n", "diff\n").replace("knd", "kind").replace("kind: 5", "kind: v1/pods");
+    let text = text.replace("chanel", "channel");
+    let told = told(&text);
+    let starts = ["3 resources[0].kind: ", "8 namespaces[1]: ", "11 notifier.slack", "15 notifier.webhook.url: "];
+    assert_eq!(told.len(), starts.len(), "{told:#?}");
+    for (told, start) in told.iter().zip(starts) {
+        assert!(told.starts_with(start), "{told} {start}");
     }
 }
 

@@ -59,6 +59,26 @@ fn all_keys() -> Vec<(String, Key)> {
     out
 }
 
+/// A new key has to be put on one side: either a reload changes it, or it is said that none does.
+#[test]
+fn of_every_key_it_is_known_whether_a_reload_changes_it() {
+    let at_once = ["annotations", "default_sinks", "sinks", "routes", "silences"];
+    let of_watch =
+        ["namespaces", "exclude_namespaces", "include", "exclude", "default_exclude", "selector", "selectors"];
+    let changes = |path: &str| {
+        let (first, rest) = path.split_once('.').unwrap_or((path, ""));
+        at_once.contains(&first) || first == "watch" && of_watch.contains(&rest.split('.').next().unwrap())
+    };
+    let keys: Vec<String> = all_keys().into_iter().map(|(path, _)| path).collect();
+    for path in &keys {
+        let table = keys.iter().any(|other| other.starts_with(&format!("{path}.")));
+        assert!(table || changes(path) != AT_START.contains(&path.as_str()), "{path}");
+    }
+    for key in AT_START {
+        assert!(keys.iter().any(|path| path == key), "there is no {key}");
+    }
+}
+
 #[test]
 fn every_key_has_one_line_of_help() {
     for (path, key) in all_keys() {
@@ -79,6 +99,7 @@ fn the_example_has_every_key_with_its_default_and_nothing_else() {
     assert_eq!(plan.file.noise, defaults.noise);
     assert_eq!(plan.file.state, defaults.state);
     assert_eq!(plan.file.server, defaults.server);
+    assert_eq!(plan.file.ha, defaults.ha);
     assert_eq!(plan.file.annotations, defaults.annotations);
 
     // With every commented key switched on it is still right, and then no key is missing.
@@ -93,7 +114,39 @@ fn the_example_has_every_key_with_its_default_and_nothing_else() {
     let unknown: Vec<_> = shown.difference(&known).filter(|path| !path.ends_with(".type")).collect();
     assert!(unknown.is_empty(), "only in the example: {unknown:?}");
     let found = Sources { lookup: Lookup::Skip, ..sources(&[]) }.build("config.example.toml", &on);
-    found.unwrap_or_else(|problems| panic!("{problems}"));
+    let found = found.unwrap_or_else(|problems| panic!("{problems}"));
+
+    // What is shown of a sink is its default too, where it has one that could be taken for it.
+    let mut compared = BTreeSet::new();
+    for (name, sink) in &found.file.sinks {
+        let sink = serde_json::to_value(sink).unwrap();
+        let of = sink["type"].as_str().unwrap();
+        for (key, default) in sink_defaults(of).as_object().unwrap().iter().filter(|(_, value)| !is_empty(value)) {
+            // The one that has a template to show.
+            if (name.as_str(), key.as_str()) != ("teams", "format") {
+                assert_eq!(&sink[key], default, "sinks.{name}.{key}");
+                compared.insert((of.to_owned(), key.clone()));
+            }
+        }
+    }
+    assert!(compared.contains(&("slack".into(), "group_max_secs".into())), "{compared:?}");
+    assert!(compared.contains(&("webhook".into(), "in_flight".into())), "{compared:?}");
+}
+
+fn sink_defaults(of: &str) -> serde_json::Value {
+    let title = format!("`[sinks.NAME]` with `type = \"{of}\"`");
+    sections().into_iter().find(|(found, ..)| *found == title).map(|(.., defaults)| defaults).unwrap()
+}
+
+/// What is shown in its place can only be an example.
+fn is_empty(value: &serde_json::Value) -> bool {
+    match value {
+        serde_json::Value::Null => true,
+        serde_json::Value::String(text) => text.is_empty(),
+        serde_json::Value::Array(items) => items.is_empty(),
+        serde_json::Value::Object(fields) => fields.is_empty(),
+        _ => false,
+    }
 }
 
 /// A commented line that is TOML: a table's header, or a key with its value.
@@ -163,7 +216,10 @@ fn the_documentation_has_every_key() {
     let (found, after) = rest.split_once(END).unwrap();
     let mut expected = String::new();
     for (title, section, defaults) in sections() {
-        expected += &format!("\n### {title}\n\n| key | what it does | expected | default |\n|---|---|---|---|\n");
+        expected += &format!(
+            "\n### {title}\n\n| key | what it does | expected | default | a change is taken up |\n|---|---|---|---|---|\n"
+        );
+        let table = title.trim_matches(['`', '[', ']']);
         for key in section.keys {
             let default = match &defaults[key.name()] {
                 _ if matches!(key.shape, Shape::Table(_) | Shape::Tables(_) | Shape::SinkMap) => String::new(),
@@ -171,7 +227,13 @@ fn the_documentation_has_every_key() {
                 value => format!("`{value}`"),
             };
             let form = key.shape.expected().replace('|', "\\|");
-            expected += &format!("| `{}` | {} | {form} | {default} |\n", key.name(), key.help.trim());
+            let path = if title == "Top level" { key.name().to_owned() } else { format!("{table}.{}", key.name()) };
+            let taken_up = match key.shape {
+                Shape::Table(_) if path != "match" => "",
+                _ if AT_START.contains(&path.as_str()) => "at the next start",
+                _ => "at once",
+            };
+            expected += &format!("| `{}` | {} | {form} | {default} | {taken_up} |\n", key.name(), key.help.trim());
         }
     }
     expected += "\n";
@@ -194,6 +256,7 @@ fn sections() -> Vec<(&'static str, Section, serde_json::Value)> {
         ("`[noise]`", file::Noise::section(), defaults::<file::Noise>()),
         ("`[state]`", file::State::section(), defaults::<file::State>()),
         ("`[server]`", file::Server::section(), defaults::<file::Server>()),
+        ("`[ha]`", file::Ha::section(), defaults::<file::Ha>()),
         ("`[sinks.NAME]` with `type = \"stdout\"`", file::Stdout::section(), defaults::<file::Stdout>()),
         ("`[sinks.NAME]` with `type = \"webhook\"`", file::Webhook::section(), defaults::<file::Webhook>()),
         ("`[sinks.NAME]` with `type = \"slack\"`", file::Slack::section(), defaults::<file::Slack>()),

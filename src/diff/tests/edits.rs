@@ -48,8 +48,27 @@ fn custom() -> Value {
             ],
             "rules": [rule("GET", "/a"), rule("POST", "/b"), rule("PUT", "/c"), rule("GET", "/d")],
             "weights": [1, 2, 3, 5, 8, 13],
+            "pools": [pool("a", "1", 1, "on"), pool("a", "2", 1, "on")],
         },
     })
+}
+
+fn pool(zone: &str, tier: &str, size: u8, mode: &str) -> Value {
+    let note = "machines that are kept warm for the evening, when most of the people come home and order something";
+    json!({"zone": zone, "tier": tier, "size": size, "mode": mode, "note": note})
+}
+
+/// What the server would publish of it: pools are known by zone and tier, which nobody could guess.
+fn custom_schema() -> Value {
+    let keyed = |keys: Value| json!({"type": "array", "items": {"type": "object"}, "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": keys});
+    json!({"components": {"schemas": {"com.example.v1.Gateway": {
+        "x-kubernetes-group-version-kind": [{"group": "example.com", "version": "v1", "kind": "Gateway"}],
+        "type": "object",
+        "properties": {"spec": {"type": "object", "properties": {
+            "listeners": keyed(json!(["name"])),
+            "pools": keyed(json!(["zone", "tier"])),
+        }}},
+    }}}})
 }
 
 struct Edit {
@@ -60,6 +79,8 @@ struct Edit {
     fields: &'static [&'static str],
     /// Whether the edit is one of a list, by which we compare with comparing by index.
     in_list: bool,
+    /// Whether the items are known by keys that only the schema tells.
+    by_schema: bool,
 }
 
 fn at<'a>(value: &'a mut Value, pointer: &str) -> &'a mut Value {
@@ -73,8 +94,9 @@ fn items<'a>(value: &'a mut Value, pointer: &str) -> &'a mut Vec<Value> {
 const SPEC: &str = "/spec/template/spec";
 
 fn table() -> Vec<Edit> {
-    let row = |name, old, edit, patch, fields| Edit { name, old, edit, patch, fields, in_list: true };
-    let plain = |name, old, edit, patch, fields| Edit { name, old, edit, patch, fields, in_list: false };
+    let row = |name, old, edit, patch, fields| Edit { name, old, edit, patch, fields, in_list: true, by_schema: false };
+    let plain = |name, old, edit, patch, fields| Edit { in_list: false, ..row(name, old, edit, patch, fields) };
+    let by_schema = |name, old, edit, patch, fields| Edit { by_schema: true, ..row(name, old, edit, patch, fields) };
     let conf = config_map()["data"]["app.conf"].as_str().unwrap().replace("option7 = 7\n", "option7 = 70\n");
     vec![
         plain(
@@ -257,6 +279,19 @@ fn table() -> Vec<Edit> {
                    {"op": "replace", "path": "/spec/listeners/2/tls/mode", "value": "strict"}]),
             &["spec.listeners[grpc]", "spec.listeners[https].tls.mode"],
         ),
+        by_schema(
+            "custom list with keys of its schema: a pool like the first put before it, the first changed",
+            custom(),
+            |d| {
+                let pools = items(d, "/spec/pools");
+                pools[0] = pool("a", "1", 2, "off");
+                pools.insert(0, pool("b", "1", 1, "on"));
+            },
+            json!([{"op": "add", "path": "/spec/pools/0", "value": pool("b", "1", 1, "on")},
+                   {"op": "replace", "path": "/spec/pools/1/mode", "value": "off"},
+                   {"op": "replace", "path": "/spec/pools/1/size", "value": 2}]),
+            &["spec.pools[b/1]", "spec.pools[a/1].mode", "spec.pools[a/1].size"],
+        ),
         row(
             "custom list without keys: rule added first",
             custom(),
@@ -299,9 +334,10 @@ fn table() -> Vec<Edit> {
 }
 
 fn keys_of(document: &Value) -> Keys {
-    let schema = Schema::from_openapi(super::super::keys::tests::document().to_string().as_bytes()).unwrap();
+    let schema = |document: Value| Schema::from_openapi(document.to_string().as_bytes()).unwrap();
     match document["kind"].as_str() {
-        Some("Deployment") => schema.kind("apps", "v1", "Deployment"),
+        Some("Deployment") => schema(super::super::keys::tests::document()).kind("apps", "v1", "Deployment"),
+        Some("Gateway") => schema(custom_schema()).kind("example.com", "v1", "Gateway"),
         _ => Keys::default(),
     }
 }
@@ -320,11 +356,12 @@ fn the_patch_of_an_edit_is_the_one_that_a_person_would_write() {
 
 #[test]
 fn keys_are_found_without_a_schema_too() {
-    for Edit { name, old, edit, patch, .. } in table() {
+    for Edit { name, old, edit, patch, by_schema, .. } in table() {
         let mut new = old.clone();
         edit(&mut new);
         let diff = checked(&old, &new, &Keys::default());
-        assert_eq!(serde_json::to_value(&diff.patch).unwrap(), patch, "{name}");
+        // Else it would show nothing of the schema.
+        assert_eq!(serde_json::to_value(&diff.patch).unwrap() != patch, by_schema, "{name}");
     }
 }
 

@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::{
-    super::{Change, Op, keys::Schema},
+    super::{Op, keys::Schema},
     *,
 };
 

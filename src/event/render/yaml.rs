@@ -16,6 +16,59 @@ pub fn yaml(value: &Value) -> String {
     out
 }
 
+/// The lines of [`yaml`], each with the JSON pointer of what it shows.
+pub fn yaml_lines(value: &Value) -> Vec<(String, String)> {
+    let mut lines = Lines(Vec::new());
+    lines.value(value, 0, String::new(), "");
+    lines.0
+}
+
+struct Lines(Vec<(String, String)>);
+
+impl Lines {
+    /// `start` is what the first line begins with already.
+    fn value(&mut self, value: &Value, indent: usize, start: String, path: &str) {
+        match value {
+            Value::Object(fields) if !fields.is_empty() => self.mapping(fields, indent, start, path),
+            Value::Array(items) if !items.is_empty() => self.sequence(items, indent, start, path),
+            other => self.scalar(other, indent, start, path),
+        }
+    }
+
+    fn mapping(&mut self, fields: &serde_json::Map<String, Value>, indent: usize, mut start: String, path: &str) {
+        for (key, value) in fields {
+            let line = format!("{}{}:", std::mem::take(&mut start), quoted(key));
+            let path = format!("{path}/{}", key.replace('~', "~0").replace('/', "~1"));
+            match value {
+                Value::Object(inside) if !inside.is_empty() => {
+                    self.0.push((line, path.clone()));
+                    self.mapping(inside, indent + 2, " ".repeat(indent + 2), &path);
+                }
+                Value::Array(items) if !items.is_empty() => {
+                    self.0.push((line, path.clone()));
+                    self.sequence(items, indent, " ".repeat(indent), &path);
+                }
+                other => self.scalar(other, indent + 2, line + " ", &path),
+            }
+            start = " ".repeat(indent);
+        }
+    }
+
+    fn sequence(&mut self, items: &[Value], indent: usize, mut start: String, path: &str) {
+        for (index, item) in items.iter().enumerate() {
+            let line = std::mem::take(&mut start) + "- ";
+            self.value(item, indent + 2, line, &format!("{path}/{index}"));
+            start = " ".repeat(indent);
+        }
+    }
+
+    fn scalar(&mut self, value: &Value, indent: usize, start: String, path: &str) {
+        let mut text = start;
+        scalar(value, indent, &mut text);
+        self.0.extend(text.split('\n').map(|line| (line.to_owned(), path.to_owned())));
+    }
+}
+
 fn pad(indent: usize, out: &mut String) {
     out.extend(std::iter::repeat_n(' ', indent));
 }

@@ -29,6 +29,7 @@ pub(super) fn hpa(update: &Update<'_>, sentence: &mut Sentence) {
         sentence.say(format!("HPA sees {} (was {was})", words::count(is, "replica")));
         sentence.tell(update, &["status"]);
     }
+    metrics(update, sentence);
     let (was, is) = (&update.old["status"], &update.new["status"]);
     for (kind, bad) in [("AbleToScale", "HPA cannot scale"), ("ScalingActive", "HPA cannot read its metrics")] {
         let (before, after) = (words::condition(was, kind), words::condition(is, kind));
@@ -47,6 +48,31 @@ pub(super) fn hpa(update: &Update<'_>, sentence: &mut Sentence) {
     }
 }
 
+/// `cpu at 64% (was 35%)`, when there is nothing else.
+fn metrics(update: &Update<'_>, sentence: &mut Sentence) {
+    if !sentence.parts.is_empty() || !update.touches(&["status", "currentMetrics"]) {
+        return;
+    }
+    let (was, is) = (update.was("/status/currentMetrics"), update.is("/status/currentMetrics"));
+    for metric in words::items(is).iter().take(words::MANY) {
+        let resource = &metric["resource"];
+        let name = words::text(&resource["name"]);
+        let old = words::items(was).iter().take(words::MANY).find(|old| old["resource"]["name"] == name);
+        let percent = |metric: &serde_json::Value| metric["resource"]["current"]["averageUtilization"].as_i64();
+        match (old.and_then(percent), percent(metric)) {
+            (Some(before), Some(now)) if before != now => {
+                sentence.say(format!("{} at {now}% (was {before}%)", words::one_line(name)));
+            }
+            (None, Some(now)) => sentence.say(format!("{} at {now}%", words::one_line(name))),
+            _ => {}
+        }
+    }
+    if sentence.parts.is_empty() {
+        sentence.say("metrics changed");
+    }
+    sentence.tell(update, &["status", "currentMetrics"]);
+}
+
 pub(super) fn pdb(update: &Update<'_>, sentence: &mut Sentence) {
     if !update.touches(&["status"]) {
         return;
@@ -57,6 +83,12 @@ pub(super) fn pdb(update: &Update<'_>, sentence: &mut Sentence) {
         let (healthy, wanted) = (words::number(&is["currentHealthy"]), words::number(&is["desiredHealthy"]));
         let disruptions = if allowed == 0 { "no disruption".into() } else { words::count(allowed, "disruption") };
         sentence.say(format!("PDB allows {disruptions}: {healthy} healthy, {wanted} needed"));
+        sentence.tell(update, &["status"]);
+    } else if update.changed("/status/expectedPods") || update.changed("/status/desiredHealthy") {
+        let (was, expected) = (words::number(update.was("/status/expectedPods")), words::number(&is["expectedPods"]));
+        let before = if was == expected { String::new() } else { format!(" (was {was})") };
+        let wanted = words::number(&is["desiredHealthy"]);
+        sentence.say(format!("PDB covers {}{before}, {wanted} needed", words::count(expected, "pod")));
         sentence.tell(update, &["status"]);
     }
 }

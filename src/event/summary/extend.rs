@@ -12,6 +12,9 @@ pub(super) fn namespace(update: &Update<'_>, sentence: &mut Sentence) {
         sentence.tell(update, &["status"]);
         sentence.tell(update, &["metadata"]);
     }
+    if sentence.parts.is_empty() && update.touches(&["status", "conditions"]) {
+        ending(update, sentence);
+    }
     for (index, spot) in update.spots.iter().enumerate() {
         if spot.len() == 3
             && spot.starts(&["metadata", "labels"])
@@ -21,6 +24,25 @@ pub(super) fn namespace(update: &Update<'_>, sentence: &mut Sentence) {
             sentence.told[index] = true;
         }
     }
+}
+
+/// How far the end of a namespace is, from what its controller says.
+fn ending(update: &Update<'_>, sentence: &mut Sentence) {
+    let status = &update.new["status"];
+    let conditions = words::items(&status["conditions"]).iter().take(words::MANY);
+    let known = |kind: &str| kind.starts_with("NamespaceDeletion") || kind.ends_with("Remaining");
+    let mut found = conditions.filter(|condition| known(words::text(&condition["type"]))).peekable();
+    if found.peek().is_none() {
+        return;
+    }
+    let holds: Vec<&Value> = found.filter(|condition| condition["status"] == "True").collect();
+    let fails = holds.iter().find(|condition| words::text(&condition["type"]).starts_with("NamespaceDeletion"));
+    sentence.say(match (fails, holds.first()) {
+        (Some(failure), _) => format!("Namespace cannot be emptied: {}", words::message(&failure["message"])),
+        (None, Some(rest)) => format!("Namespace is not empty yet: {}", words::message(&rest["message"])),
+        (None, None) => "Namespace is being emptied".to_owned(),
+    });
+    sentence.tell(update, &["status"]);
 }
 
 pub(super) fn crd(update: &Update<'_>, sentence: &mut Sentence) {
@@ -52,8 +74,19 @@ pub(super) fn crd(update: &Update<'_>, sentence: &mut Sentence) {
     }
     if update.touches(&["status", "conditions"]) {
         let established = |document: &Value| words::condition(&document["status"], "Established")["status"] == "True";
+        let names = |document: &Value| {
+            let condition = words::condition(&document["status"], "NamesAccepted");
+            (words::text(&condition["status"]).to_owned(), words::message(&condition["message"]))
+        };
+        let (before, (accepted, why)) = (names(update.old).0, names(update.new));
         if established(update.new) && !established(update.old) {
             sentence.say("API is served");
+            sentence.tell(update, &["status"]);
+        } else if before != accepted {
+            sentence.say(match accepted.as_str() {
+                "True" => "names are accepted, the API is not served yet".to_owned(),
+                _ => format!("names are not accepted: {why}"),
+            });
             sentence.tell(update, &["status"]);
         }
     }

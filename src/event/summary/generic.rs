@@ -10,8 +10,12 @@ pub(super) fn deletion(update: &Update<'_>, sentence: &mut Sentence) {
     let asked = |document: &Value| document["metadata"].get("deletionTimestamp").is_some();
     if update.touches(&["metadata", "deletionTimestamp"]) && asked(update.new) {
         // Whoever ends the grace early, as a kubelet does when all containers have stopped, moves the time.
-        let now = if asked(update.old) { " now" } else { "" };
-        sentence.say(format!("{} {} is being deleted{now}", update.resource.kind, update.name));
+        let (kind, name) = (&update.resource.kind, update.name);
+        sentence.say(match (asked(update.old), kind.as_str()) {
+            (false, _) => format!("{kind} {name} is being deleted"),
+            (true, "Pod") => format!("{kind} {name} has stopped and goes"),
+            (true, _) => format!("{kind} {name} is being deleted now"),
+        });
         sentence.tell(update, &["metadata", "deletionTimestamp"]);
         sentence.tell(update, &["metadata", "deletionGracePeriodSeconds"]);
     }
@@ -67,14 +71,35 @@ fn conditions(update: &Update<'_>, sentence: &mut Sentence, said: bool) {
         }
         news.push(part);
     }
-    // Only transition times, reasons or messages moved: told by field, below, when there is nothing else to say.
     if news.is_empty() {
-        return;
+        return unchanged(update, sentence, said);
     }
     sentence.tell(update, &["status", "conditions"]);
     if !said {
         news.into_iter().for_each(|part| sentence.say(part));
     }
+}
+
+/// Conditions of which only times, reasons or messages moved: that is news when there is nothing else to say.
+fn unchanged(update: &Update<'_>, sentence: &mut Sentence, said: bool) {
+    let (was, is) = (update.was("/status/conditions"), update.is("/status/conditions"));
+    let others = |(told, spot): (&bool, &Spot<'_>)| !told && !spot.starts(&["status", "conditions"]);
+    if said || words::items(is).is_empty() || sentence.told.iter().zip(update.spots).any(others) {
+        return;
+    }
+    for condition in words::items(is).iter().take(words::MANY) {
+        let kind = words::text(&condition["type"]);
+        let before = words::find(was, "type", kind);
+        let why = words::message(&condition["message"]);
+        if kind.is_empty() || before["message"] == condition["message"] || why.is_empty() {
+            continue;
+        }
+        sentence.say(format!("{kind} is still {}: {why}", words::value(&condition["status"])));
+    }
+    if sentence.parts.is_empty() {
+        sentence.say("conditions were checked again, none changed");
+    }
+    sentence.tell(update, &["status", "conditions"]);
 }
 
 fn part(spot: &Spot<'_>) -> String {
@@ -120,6 +145,17 @@ pub(super) fn field(spot: &Spot<'_>) -> String {
     let name = short(&spot.change.field);
     if let Some(lines) = &spot.change.lines {
         return lines_changed(&name, lines);
+    }
+    // A first status is told by what stands in it.
+    if spot.is(&["status"])
+        && spot.change.op == Op::Add
+        && let Some(fields) = spot.to().as_object()
+    {
+        let plain = fields.iter().filter(|(_, value)| !is_composite(value) && !words::is_hidden(value));
+        let plain: Vec<String> = plain.map(|(key, value)| format!("{key} {}", words::value(value))).collect();
+        if !plain.is_empty() {
+            return words::list(&plain, 4);
+        }
     }
     let is_item = matches!(spot.steps.last(), Some(crate::event::path::Step::Item(_)));
     match spot.change.op {

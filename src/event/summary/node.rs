@@ -72,9 +72,21 @@ fn taints(update: &Update<'_>, sentence: &mut Sentence) {
     let said = !sentence.parts.is_empty();
     let own = |taint: &&String| !said || !taint.starts_with("node.kubernetes.io/");
     for taint in words::beyond(&is, &was).into_iter().filter(own) {
-        sentence.say(format!("taint {taint} added"));
+        sentence.say(mirrored(taint, true).unwrap_or_else(|| format!("taint {taint} added")));
     }
     for taint in words::beyond(&was, &is).into_iter().filter(own) {
-        sentence.say(format!("taint {taint} removed"));
+        sentence.say(mirrored(taint, false).unwrap_or_else(|| format!("taint {taint} removed")));
+    }
+}
+
+/// What a taint of the node controller means for pods.
+fn mirrored(taint: &str, added: bool) -> Option<String> {
+    let (why, effect) = taint.strip_prefix("node.kubernetes.io/")?.split_once(':')?;
+    match (effect, added) {
+        ("NoSchedule", true) => Some(format!("Node takes no new pods ({why})")),
+        ("NoSchedule", false) => Some(format!("Node takes new pods again (no longer {why})")),
+        ("NoExecute", true) => Some(format!("Node evicts its pods ({why})")),
+        ("NoExecute", false) => Some(format!("Node keeps its pods again (no longer {why})")),
+        _ => None,
     }
 }

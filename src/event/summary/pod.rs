@@ -8,6 +8,12 @@ pub(super) fn tell(update: &Update<'_>, sentence: &mut Sentence) {
     if update.touches(&["spec", "nodeName"]) && update.was("/spec/nodeName").is_null() {
         sentence.say(format!("scheduled to {}", words::value(update.is("/spec/nodeName"))));
         sentence.tell(update, &["spec", "nodeName"]);
+        // The server copies those of the node.
+        let copied = |key: &str| key.starts_with("topology.kubernetes.io/");
+        for (told, spot) in sentence.told.iter_mut().zip(update.spots) {
+            let all = || spot.len() == 2 && spot.to().as_object().is_some_and(|all| all.keys().all(|key| copied(key)));
+            *told |= spot.starts(&["metadata", "labels"]) && (copied(spot.key(2)) || all());
+        }
     }
     if !update.touches(&["status"]) {
         return;
@@ -19,6 +25,10 @@ pub(super) fn tell(update: &Update<'_>, sentence: &mut Sentence) {
     if !gone {
         containers(was, is, sentence);
         conditions(was, is, sentence, before);
+    }
+    running_and_ready(sentence, before);
+    if sentence.parts.len() == before && !update.spots.iter().any(|spot| spot.key(0) != "status") {
+        details(was, is, sentence);
     }
     if sentence.parts.len() > before {
         sentence.tell(update, &["status"]);
@@ -44,6 +54,64 @@ fn phase(was: &Value, is: &Value, sentence: &mut Sentence) {
         "Running" => sentence.say("Pod is running"),
         "Pending" => {}
         other => sentence.say(format!("Pod is {}", words::one_line(other))),
+    }
+}
+
+/// What happens at once is told at once.
+fn running_and_ready(sentence: &mut Sentence, before: usize) {
+    if let [first, second] = &sentence.parts[before..]
+        && (first.as_str(), second.as_str()) == ("Pod is running", "Pod is ready")
+    {
+        sentence.parts.truncate(before);
+        sentence.say("Pod is running and ready");
+    }
+}
+
+/// Smaller news, when there is none that matters: what still goes wrong, and steps on the way to running.
+fn details(was: &Value, is: &Value, sentence: &mut Sentence) {
+    for status in statuses(is) {
+        let name = words::text(&status["name"]);
+        let before = statuses(was).find(|before| before["name"] == name).unwrap_or(&Value::Null);
+        if before == status {
+            continue;
+        }
+        match words::text(&status["state"]["waiting"]["reason"]) {
+            reason if reason.contains("Image") => {
+                sentence.say(format!("{name} still cannot pull {} ({reason})", words::value(&status["image"])));
+            }
+            "CrashLoopBackOff" => {
+                let restarts = words::number(&status["restartCount"]);
+                sentence.say(format!("{name} still crash-looping: {}", words::count(restarts, "restart")));
+            }
+            _ if before["ready"] != status["ready"] => {
+                sentence.say(format!("{name} is {}ready", if status["ready"] == true { "" } else { "not " }));
+            }
+            _ if before["started"] != status["started"] && status["started"] == true => {
+                sentence.say(format!("{name} has started"));
+            }
+            _ if !status["state"]["running"].is_null() && before["state"]["running"].is_null() => {
+                sentence.say(format!("{name} is running"));
+            }
+            "" => {}
+            reason => sentence.say(format!("{name} waits: {}", words::one_line(reason))),
+        }
+    }
+    let unscheduled = words::condition(is, "PodScheduled");
+    if sentence.parts.is_empty() && unscheduled["status"] == "False" {
+        sentence.say(format!("Pod still cannot be scheduled: {}", words::message(&unscheduled["message"])));
+    }
+    if sentence.parts.is_empty() && was["podIP"] != is["podIP"] && !is["podIP"].is_null() {
+        sentence.say(format!("Pod has the address {}", words::value(&is["podIP"])));
+    }
+    let turned = |kind: &str| {
+        words::condition(was, kind)["status"] != words::condition(is, kind)["status"]
+            && words::condition(is, kind)["status"] == "True"
+    };
+    if sentence.parts.is_empty() && turned("Initialized") && !is["initContainerStatuses"].is_null() {
+        sentence.say("init containers are done");
+    }
+    if sentence.parts.is_empty() && (turned("PodReadyToStartContainers") || turned("Initialized")) {
+        sentence.say("Pod is ready to start its containers");
     }
 }
 

@@ -1,6 +1,7 @@
 //! Sentences, as tables of old, new and what is said.
 
 mod kinds;
+mod news;
 
 use super::{super::fixture::event, words};
 
@@ -174,7 +175,7 @@ fn a_pod_tells_scheduling_phase_readiness_and_eviction() {
     pod(
         "status: {phase: Pending, conditions: [{type: PodScheduled, status: 'True'}]}",
         "status: {phase: Running, conditions: [{type: PodScheduled, status: 'True'}, {type: Ready, status: 'True'}]}",
-        "Pod is running; Pod is ready",
+        "Pod is running and ready",
     );
     pod(
         "status: {phase: Pending}",
@@ -301,6 +302,12 @@ fn a_config_map_tells_keys_values_and_lines() {
         format!("data: {{app.conf: \"{}{middle}\\n{}\"}}}}", "same line here\\n".repeat(20), "tail\\n".repeat(20))
     };
     says(head, &file("a"), &file("b\\nc"), "app.conf: 2 lines added, 1 removed");
+    // More than a line diff shows.
+    let long = |word: &str| {
+        let lines: String = (0..3000).map(|n| format!("{word} line number {n}\\n")).collect();
+        format!("data: {{app.conf: \"{lines}\"}}}}")
+    };
+    says(head, &long("old"), &long("new"), "app.conf: 3000 lines added, 3000 removed");
 }
 
 #[test]

@@ -233,8 +233,9 @@ pub(in crate::event) fn message(value: &Value) -> String {
     cut(one_line(text(value).trim()).trim_end_matches('.'), 120)
 }
 
-/// How many lines a line diff adds and removes.
+/// How many lines a line diff adds and removes, also those that it has no room to show.
 pub(in crate::event) fn line_counts(lines: &str) -> (i64, i64) {
-    let starts = |sign: char| lines.lines().filter(|line| line.starts_with(sign)).count();
-    (i64::try_from(starts('+')).unwrap_or(i64::MAX), i64::try_from(starts('-')).unwrap_or(i64::MAX))
+    let (added, removed) = crate::diff::lines::counts(lines);
+    let number = |count| i64::try_from(count).unwrap_or(i64::MAX);
+    (number(added), number(removed))
 }

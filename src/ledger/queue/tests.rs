@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use super::*;
 
 fn row(seq: i64, object: i64) -> Row {
-    Row { seq, object, attempts: 0, next_at: 0 }
+    Row { seq, object, attempts: 0, next_at: 0, since: 0 }
 }
 
 fn loaded(rows: &[Row]) -> Queue {
@@ -62,6 +62,35 @@ fn a_retry_that_is_stored_is_not_due_before_its_time() {
     queue.load(after, asked, &[Row { next_at: 500, ..row(1, 7) }, row(2, 7), row(3, 8)], 100);
     assert_eq!(seqs(&queue.take(100, 10)), [3]);
     assert_eq!(seqs(&queue.take(500, 10)), [1]);
+}
+
+/// What is read of a table with a backlog of one object, and a row of another now and then, until all of it has gone.
+fn read_of_a_hot_object(backlog: i64) -> usize {
+    let mut file: BTreeMap<i64, Row> =
+        (1..=backlog).map(|seq| (seq, row(seq, if seq % 50 == 0 { seq } else { 7 }))).collect();
+    let mut queue = Queue::new();
+    let mut read = 0;
+    while !file.is_empty() {
+        let batch = seqs(&queue.take(0, 100));
+        // While it is on its way there is time to look for others.
+        while let Some((after, asked)) = queue.wants() {
+            let page: Vec<Row> = file.range(after + 1..).take(asked).map(|(_, row)| *row).collect();
+            read += page.len();
+            queue.load(after, asked, &page, 0);
+        }
+        for seq in batch {
+            queue.finish(seq);
+            file.remove(&seq);
+            queue.forget(seq);
+        }
+    }
+    read
+}
+
+#[test]
+fn a_long_backlog_of_one_object_is_not_read_again_and_again() {
+    let (short, long) = (read_of_a_hot_object(20_000), read_of_a_hot_object(80_000));
+    assert!(long < 6 * short, "four times as much: {short} rows, then {long}");
 }
 
 /// A table and a receiver that fails as the script says, until everything has arrived.

@@ -98,6 +98,15 @@ fn what_is_around_a_secret_stays_readable() {
         ("a Deployment's manifest in a ConfigMap", &["value: hmac:", "value: '80'"]),
         ("an error in a status that quotes the manifest as JSON", &["failed to apply: {", "Required value"]),
         ("an Azure storage connection string", &["AccountName=a;AccountKey=hmac:", ";EndpointSuffix=core.windows.net"]),
+        ("a map below the name of a credential in a JSON file", &[r#"\"port\": 80"#, r#"\"realm\": \"shop\""#]),
+        (
+            "a map below the name of credentials in a YAML file",
+            &["port: 80", "alice: hmac:", "bob: \\\"hmac:", "user: bob"],
+        ),
+        (
+            "a flow mapping below the name of credentials in a YAML file",
+            &["tokens: {ci: hmac:", ", ttl: 60}", "user: bob"],
+        ),
         ("a kubeconfig in a ConfigMap", &["kind: Config", "token: hmac:", "client-key-data: hmac:"]),
     ] {
         let leaks = leaks();

@@ -66,3 +66,75 @@ fn a_pod_that_uses_secrets_and_tokens_passes_as_it_is() {
         "status": {"message": "MountVolume.SetUp failed for volume \"s\" : secret \"db\" not found"}});
     assert_eq!(admit("Pod", &pod).value(), pod);
 }
+
+/// What stands in an object under the name of a credential and is none: each of these passes as it is.
+#[test]
+fn what_points_to_a_credential_or_describes_one_stays_readable() {
+    let plain = serde_json::json!([
+        {"secretRef": {"name": "db"}},
+        {"passwordSecretRef": {"name": "db", "key": "pw"}},
+        {"secretName": "db"},
+        {"tokenRequests": [{"audience": "vault", "expirationSeconds": 3600}]},
+        {"volumes": [{"name": "s", "secret": {"secretName": "db", "defaultMode": 420, "items": [{"key": "password", "path": "pw"}]}}]},
+        {"envFrom": [{"prefix": "DB_", "secretRef": {"name": "db", "optional": true}}]},
+        {"sources": [{"secret": {"name": "db", "items": [{"key": "a", "path": "b"}]}}]},
+        {"secrets": [{"name": "default-token"}, {"name": "registry"}]},
+        {"password": {"name": "db", "key": "pw", "optional": false}},
+        {"basicAuth": {"username": {"name": "db", "key": "user"}, "password": {"name": "db", "key": "pw"}}},
+        {"bearerTokenSecret": {"key": "token", "name": "prom"}},
+        {"auth": {"type": "basic", "host": "ldap.example", "port": 636, "realm": "shop", "image": "auth:1.2", "replicas": 2}},
+        {"auth": {"kubernetes": {"mountPath": "kubernetes", "role": "shop", "serviceAccountRef": {"name": "vault"}}}},
+        {"privateKey": {"algorithm": "RSA", "size": 2048, "encoding": "PKCS1", "rotationPolicy": "Always"}},
+        {"credentials": {"source": "Secret", "secretRef": {"namespace": "a", "name": "b", "key": "c"}}},
+        {"secrets": {"enabled": true, "path": "/run/secrets", "db": {"secretName": "db"}, "refreshInterval": "1h"}},
+        {"properties": {"password": {"type": "string", "description": "at least eight letters", "pattern": "^[a-z]+$", "minLength": 8, "enum": ["a"]},
+            "tokens": {"type": "object", "additionalProperties": {"type": "string", "pattern": "x"}}}},
+        {"jwtRules": [{"issuer": "https://issuer.example", "jwksUri": "https://issuer.example/keys", "audiences": ["shop"]}]},
+    ]);
+    for spec in plain.as_array().expect("a list") {
+        let object =
+            serde_json::json!({"apiVersion": "x.io/v1", "kind": "Thing", "metadata": {"name": "a"}, "spec": spec});
+        assert_eq!(admit("Thing", &object).value()["spec"], *spec);
+        // The same as a file, and inside of a text.
+        for text in [format!("{spec:#}"), format!("made of {spec} by hand")] {
+            let object = serde_json::json!({"metadata": {"name": "a"}, "data": {"file": text}});
+            assert_eq!(admit("ConfigMap", &object).value()["data"]["file"], text);
+        }
+    }
+}
+
+#[test]
+fn what_stands_in_a_map_of_credentials_is_masked_whatever_it_is_called() {
+    for (spec, at) in [
+        (serde_json::json!({"passwords": {"alice": "x"}}), "/passwords/alice"),
+        (serde_json::json!({"passwords": {"admin": "x"}}), "/passwords/admin"),
+        (serde_json::json!({"passwords": {"user": 1234}}), "/passwords/user"),
+        (serde_json::json!({"tokens": {"prod": {"reader": "x"}}}), "/tokens/prod/reader"),
+        (serde_json::json!({"tokens": {"ci": ["x"]}}), "/tokens/ci/0"),
+        (serde_json::json!({"apiKeys": {"webhook": {"value": "x"}}}), "/apiKeys/webhook/value"),
+        (serde_json::json!({"auth": {"admin": "x"}}), "/auth/admin"),
+        (serde_json::json!({"credentials": {"alice": "x"}}), "/credentials/alice"),
+        (serde_json::json!({"password": {"key": "x"}}), "/password/key"),
+        (serde_json::json!({"password": {"type": "string", "default": "x"}}), "/password/default"),
+        (serde_json::json!({"ConnectionStrings": {"Default": "Server=db;User Id=bob"}}), "/ConnectionStrings/Default"),
+    ] {
+        let object =
+            serde_json::json!({"apiVersion": "x.io/v1", "kind": "Thing", "metadata": {"name": "a"}, "spec": spec});
+        let value = admit("Thing", &object).value();
+        assert!(value["spec"].pointer(at).is_some_and(is_mask), "{at} in {}", value["spec"]);
+    }
+}
+
+#[test]
+fn a_list_of_secrets_keeps_no_value_of_any() {
+    let list = serde_json::json!({"kind": "SecretList", "items": [{"metadata": {"name": "a"}, "data": {"foo": "aHVudGVyMg=="}},
+        {"stringData": {"bar": "hunter2"}}]});
+    let object = serde_json::json!({"apiVersion": "x.io/v1", "kind": "Thing", "metadata": {"name": "a"}, "spec": list, "note": list.to_string()});
+    let value = admit("Thing", &object).value();
+    assert!(
+        is_mask(&value["spec"]["items"][0]["data"]["foo"]) && is_mask(&value["spec"]["items"][1]["stringData"]["bar"])
+    );
+    assert_eq!(value["spec"]["items"][0]["metadata"]["name"], "a");
+    let text = value.to_string();
+    assert!(!text.contains("hunter2") && !text.contains("aHVudGVyMg"), "{text}");
+}

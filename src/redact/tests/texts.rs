@@ -45,6 +45,20 @@ fn only_the_secret_part_of_a_text_is_masked() {
         ("<a key=\"password\">hunter2</a>", "<a key=\"password\">***</a>"),
         ("secret_key = \"\"\"a\nb\"\"\"\nport = 1", "secret_key = \"\"\"***\"\"\"\nport = 1"),
         (
+            "passwords:\n  alice: hunter2\n  admin: 'x y' \nport: 1",
+            "passwords:\n  alice: ***\n  admin: '***' \nport: 1",
+        ),
+        ("a:\n  tokens:\n    ci: abc\n    ttl: 60\n  b: 2", "a:\n  tokens:\n    ci: ***\n    ttl: 60\n  b: 2"),
+        (
+            "tokens:\n  prod:\n    ci: |\n      a\n      b\n    x:\n    - c\nb: 2",
+            "tokens:\n  prod:\n    ci: |\n      ***\n    x:\n    - ***\nb: 2",
+        ),
+        ("auth:\n  realm: shop\n  bob: hunter2\nb: 2", "auth:\n  realm: shop\n  bob: ***\nb: 2"),
+        ("tokens: {ci: abc, 'dev': \"d,e\", ttl: 60}\nb: 2", "tokens: {ci: ***, 'dev': \"***\", ttl: 60}\nb: 2"),
+        ("tokens: {prod: {ci: abc, dev: [d, e]}}", "tokens: {prod: {ci: ***, dev: [***, ***]}}"),
+        ("tokens: {\"ci\": \"abc\"}\nb: 2", "tokens: {\"ci\": \"***\"}\nb: 2"),
+        ("[app]\ntokens = { ci = \"abc\" }\nb = 2", "[app]\ntokens = { ci = \"***\" }\nb = 2"),
+        (
             "kubectl.kubernetes.io/last-applied-configuration: |\n  {\"a\":1}\nb: 2",
             "kubectl.kubernetes.io/last-applied-configuration: |\n  ***\nb: 2",
         ),
@@ -68,6 +82,16 @@ fn plain_texts_stay_as_they_are() {
         "password: ${DB_PASSWORD}",
         "password: $(DB_PASSWORD)",
         "password:\n  secretKeyRef:\n    name: db\n    key: pw",
+        "password:\n  name: db\n  key: pw",
+        "password:\n  type: string\n  pattern: x",
+        "volumes:\n- name: s\n  secret:\n    secretName: db\n    defaultMode: 420\n    items:\n    - key: a\n      path: b",
+        "auth:\n  kubernetes:\n    role: shop\n    bob: x",
+        "secrets:\n  enabled: true\n  path: /run",
+        "secrets: {enabled: true, path: /run}",
+        "password: {{ .Values.password }}",
+        "tokens: {{ .Values.tokens }}\nb: 2",
+        "passwordSecretRef: {name: db, key: pw}",
+        "password: {name: db, key: pw}",
         "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----",
         "-----BEGIN PUBLIC KEY-----\nMIIB\n-----END PUBLIC KEY-----",
         "system:serviceaccount:kube-system:token-cleaner",
@@ -94,12 +118,35 @@ fn long_texts_take_linear_time() {
         "kind: Secret data: ",
         "a=b;password=c;",
         "mysql ",
+        "passwords: {",
+        "tokens:{a:",
+        "\ntokens:\n a: b",
     ] {
         let raw = json!({"metadata": {"name": "a"}, "data": {"note": long(part)}}).to_string();
         let (door, kind, start) = (door(), resource("", "ConfigMap"), Instant::now());
         door.admit(&kind, raw.as_bytes()).expect("admitted");
         // Generous, for a debug build on a busy machine: a quadratic scan takes minutes.
         assert!(start.elapsed() < Duration::from_secs(60), "{part}: {:?}", start.elapsed());
+    }
+}
+
+/// A mapping under the name of a credential, that many times inside of itself, by lines.
+fn nested(levels: usize) -> String {
+    let mut text = String::new();
+    for level in 0..levels {
+        text.push_str(&format!("{}passwords:\n", " ".repeat(level)));
+    }
+    text + &format!("{}alice: hunter2\n", " ".repeat(levels))
+}
+
+#[test]
+fn mappings_in_mappings_are_masked_however_deep() {
+    for levels in [1, 2, 7, 8, 9, 40, 400] {
+        assert!(!masked(&nested(levels)).contains("hunter2"), "{levels}");
+        let flow = format!("a: 1\n{}alice: hunter2{}\n", "tokens: {".repeat(levels), "}".repeat(levels));
+        assert!(!masked(&flow).contains("hunter2"), "{levels}: {}", masked(&flow));
+        let others = format!("tokens: {}{{alice: hunter2{}\n", "{a: ".repeat(levels), "}".repeat(levels + 1));
+        assert!(!masked(&others.replacen("{{", "{", 1)).contains("hunter2"), "{levels}");
     }
 }
 

@@ -139,6 +139,11 @@ fn annotations_ignore_objects_and_choose_sinks() {
     let mut hides = event();
     hides.changes[0].path = "/metadata/annotations/kubediff.io~1ignore".into();
     assert_eq!(sinks(&decide(&ignore, &NONE, &hides)), ["log"], "the change that hides the object is told");
+    let created = Event { kind: Kind::Created, changes: Vec::new(), ..event() };
+    assert_eq!(sinks(&decide(&ignore, &NONE, &created)), ["log"], "nor can it be made in hiding");
+    assert_eq!(sinks(&decide(&team, &NONE, &created)), ["log", "team"], "nor be taken from those who watch");
+    hides.changes[0].path = "/metadata/annotations/kubediff.io~1sinks".into();
+    assert_eq!(sinks(&decide(&team, &NONE, &hides)), ["log", "team"]);
 }
 
 #[test]

@@ -359,7 +359,7 @@ fn cost(expression: &Expression) -> [u64; 3] {
     sum
 }
 
-fn children(expression: &Expression, visit: &mut dyn FnMut(&Expression)) {
+pub(super) fn children(expression: &Expression, visit: &mut dyn FnMut(&Expression)) {
     match &expression.expr {
         Expr::Call(call) => call.target.iter().map(|target| &**target).chain(&call.args).for_each(visit),
         Expr::List(list) => list.elements.iter().for_each(visit),

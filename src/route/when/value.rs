@@ -36,11 +36,29 @@ impl Needs {
     }
 }
 
-/// The event, and how wide its widest list is.
-pub(crate) fn event(event: &Event, needs: Needs) -> (Boxed<'_>, usize) {
-    let mut width = event.changes.len().max(event.actors.len()).max(event.classes.len());
+/// How much there is to look through.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Size {
+    /// Items of the widest list or map.
+    pub(crate) width: usize,
+    /// Bytes of the texts that may be long.
+    pub(crate) text: usize,
+}
+
+impl Size {
+    fn widen(&mut self, items: usize) {
+        self.width = self.width.max(items);
+    }
+}
+
+/// The event, and its size.
+pub(crate) fn event(event: &Event, needs: Needs) -> (Boxed<'_>, Size) {
     let resource = &event.resource;
-    width = width.max(resource.labels.len());
+    let mut size = Size::default();
+    [event.changes.len(), event.actors.len(), event.classes.len(), resource.labels.len()]
+        .into_iter()
+        .for_each(|items| size.widen(items));
+    size.text = event.summary.len() + resource.name.len() + resource.namespace.len();
     let owner = event.owner.as_ref();
     let owner = [
         ("kind", text(owner.map_or("", |o| &o.kind))),
@@ -57,16 +75,16 @@ pub(crate) fn event(event: &Event, needs: Needs) -> (Boxed<'_>, usize) {
     });
     let patch = match (&event.patch, needs.patch) {
         (Some(patch), true) => {
-            width = width.max(patch.0.len());
-            serde_json::to_value(patch).map_or_else(|_| null(), |value| json_owned(value, &mut width))
+            size.widen(patch.0.len());
+            serde_json::to_value(patch).map_or_else(|_| null(), |value| json_owned(value, &mut size))
         }
         _ => list([]),
     };
     let object = match (&event.object, needs.object) {
-        (Some(object), true) => json(object, &mut width),
+        (Some(object), true) => json(object, &mut size),
         _ => map([]),
     };
-    let changes = list(event.changes.iter().map(|change| self::change(change, needs.values, &mut width)));
+    let changes = list(event.changes.iter().map(|change| self::change(change, needs.values, &mut size)));
     let value = map([
         ("schema", text(&event.schema)),
         ("id", text(&event.id)),
@@ -98,27 +116,32 @@ pub(crate) fn event(event: &Event, needs: Needs) -> (Boxed<'_>, usize) {
         ("patch", patch),
         ("object", object),
     ]);
-    (value, width)
+    (value, size)
 }
 
-fn change<'e>(change: &'e Change, values: bool, width: &mut usize) -> Boxed<'e> {
-    let op = match change.op {
+pub(super) fn op(op: Op) -> &'static str {
+    match op {
         Op::Add => "add",
         Op::Remove => "remove",
         Op::Replace => "replace",
         Op::Move => "move",
-    };
+    }
+}
+
+fn change<'e>(change: &'e Change, values: bool, size: &mut Size) -> Boxed<'e> {
+    let lines = change.lines.as_deref().unwrap_or_default();
+    size.text += change.path.len() + change.field.len() + lines.len();
     let mut value = |value: &'e Option<Json>| match value {
-        Some(value) if values => json(value, width),
+        Some(value) if values => json(value, size),
         _ => null(),
     };
     map([
-        ("op", text(op)),
+        ("op", text(op(change.op))),
         ("path", text(&change.path)),
         ("field", text(&change.field)),
         ("from", value(&change.from)),
         ("to", value(&change.to)),
-        ("lines", text(change.lines.as_deref().unwrap_or_default())),
+        ("lines", text(lines)),
     ])
 }
 
@@ -150,7 +173,7 @@ fn list<'e>(items: impl IntoIterator<Item = Boxed<'e>>) -> Boxed<'e> {
     Box::new(CelList::from(items.into_iter().collect::<Vec<_>>()))
 }
 
-fn json<'e>(value: &'e Json, width: &mut usize) -> Boxed<'e> {
+fn json<'e>(value: &'e Json, size: &mut Size) -> Boxed<'e> {
     match value {
         Json::Null => null(),
         Json::Bool(flag) => Box::new(CelBool::from(*flag)),
@@ -159,31 +182,37 @@ fn json<'e>(value: &'e Json, width: &mut usize) -> Boxed<'e> {
             (_, Some(number)) => Box::new(CelUInt::from(number)),
             _ => Box::new(CelDouble::from(number.as_f64().unwrap_or(f64::NAN))),
         },
-        Json::String(string) => text(string),
+        Json::String(string) => {
+            size.text += string.len();
+            text(string)
+        }
         Json::Array(items) => {
-            *width = (*width).max(items.len());
-            list(items.iter().map(|item| json(item, width)).collect::<Vec<_>>())
+            size.widen(items.len());
+            list(items.iter().map(|item| json(item, size)).collect::<Vec<_>>())
         }
         Json::Object(entries) => {
-            *width = (*width).max(entries.len());
+            size.widen(entries.len());
             let entries: HashMap<_, _> =
-                entries.iter().map(|(key, value)| (CelMapKey::from(key.as_str()), json(value, width))).collect();
+                entries.iter().map(|(key, value)| (CelMapKey::from(key.as_str()), json(value, size))).collect();
             Box::new(CelMap::from(entries))
         }
     }
 }
 
-fn json_owned<'e>(value: Json, width: &mut usize) -> Boxed<'e> {
+fn json_owned<'e>(value: Json, size: &mut Size) -> Boxed<'e> {
     match value {
-        Json::String(string) => owned(string),
+        Json::String(string) => {
+            size.text += string.len();
+            owned(string)
+        }
         Json::Array(items) => {
-            *width = (*width).max(items.len());
-            list(items.into_iter().map(|item| json_owned(item, width)).collect::<Vec<_>>())
+            size.widen(items.len());
+            list(items.into_iter().map(|item| json_owned(item, size)).collect::<Vec<_>>())
         }
         Json::Object(entries) => {
-            *width = (*width).max(entries.len());
+            size.widen(entries.len());
             let entries: HashMap<_, _> =
-                entries.into_iter().map(|(key, value)| (CelMapKey::from(key), json_owned(value, width))).collect();
+                entries.into_iter().map(|(key, value)| (CelMapKey::from(key), json_owned(value, size))).collect();
             Box::new(CelMap::from(entries))
         }
         Json::Null => null(),

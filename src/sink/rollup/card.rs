@@ -72,7 +72,8 @@ impl Story {
     fn progress(&self) -> Option<String> {
         let pods = self.children.get("Pod");
         let replaced = pods.map_or(0, |pods| pods.created.min(pods.deleted));
-        if let Some((name, why)) = self.problems.iter().next() {
+        if let Some((key, why)) = self.problems.iter().next() {
+            let name = key.split_once('/').map_or(key.as_str(), |(_, name)| name);
             let n = self.problems.len();
             return Some(format!("In trouble: {n} {}, {name}: {why}", plural(n, "object", "objects")));
         }

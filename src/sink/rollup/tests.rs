@@ -91,6 +91,78 @@ fn a_field_that_goes_back_and_forth_is_one_message_that_says_so() {
 }
 
 #[test]
+fn trouble_of_the_owner_itself_is_told_until_it_is_over() {
+    let mut story = Story::default();
+    story.add(&sample::event());
+    let said = |summary: &str, condition: &str| {
+        let mut event = sample::event();
+        event.classes = vec![Class::Status, Class::Health, Class::Rollout];
+        event.changes[0].field = format!("status.conditions[{condition}].reason");
+        event.summary = summary.into();
+        event
+    };
+    let trouble = |story: &Story| story.card().lines.iter().find(|line| line.starts_with("In trouble")).cloned();
+    story.add(&said("rollout stuck: 3 of 20 pods updated, 20 ready", "Progressing"));
+    let stuck = "In trouble: 1 object, web: rollout stuck: 3 of 20 pods updated, 20 ready";
+    assert_eq!(trouble(&story).as_deref(), Some(stuck));
+    story.add(&said("20 of 20 pods ready", "Available"));
+    assert_eq!(trouble(&story).as_deref(), Some(stuck), "that it is available does not make it go on");
+    story.add(&said("rolled out: 20 pods ready", "Progressing"));
+    assert_eq!(trouble(&story), None);
+
+    story.add(&said("not ready: crash", "Available"));
+    let mut child = pod("web", Kind::Deleted, 3);
+    child.classes = vec![Class::Lifecycle];
+    story.add(&child);
+    assert!(trouble(&story).is_some(), "a child of the same name is another object");
+    let mut gone = sample::event();
+    gone.kind = Kind::Deleted;
+    story.add(&gone);
+    assert_eq!(trouble(&story), None);
+}
+
+/// The sample with another change, by turns from the one value to the other and back.
+fn swings(field: &str, [a, b]: [serde_json::Value; 2]) -> impl Iterator<Item = Event> {
+    let field = field.to_owned();
+    (0..6).map(move |n| {
+        let mut event = sample::event();
+        event.changes[0].field.clone_from(&field);
+        (event.changes[0].from, event.changes[0].to) =
+            if n % 2 == 0 { (Some(a.clone()), Some(b.clone())) } else { (Some(b.clone()), Some(a.clone())) };
+        event
+    })
+}
+
+#[test]
+fn counts_that_go_up_and_down_in_a_rollout_are_no_flapping() {
+    for field in ["status.readyReplicas", "status.conditions[Available].status", "status"] {
+        let mut story = Story::default();
+        story.add(&sample::event());
+        swings(field, [19.into(), 20.into()]).for_each(|event| story.add(&event));
+        let card = story.card();
+        assert_eq!(card.title, "~ Deployment shop/web, sample, changed by kubectl-edit (by hand)", "{field}");
+        assert!(card.lines[0].contains("nginx:1.25 -> nginx:1.27"), "{card:?}");
+    }
+}
+
+#[test]
+fn values_that_differ_only_far_behind_are_not_the_same() {
+    let long = |end: &str| serde_json::Value::from(format!("{}{end}", "x".repeat(100)));
+    let mut story = Story::default();
+    for n in 0..6 {
+        let mut event = sample::event();
+        event.changes[0].from = Some(long(&n.to_string()));
+        event.changes[0].to = Some(long(&(n + 1).to_string()));
+        story.add(&event);
+    }
+    assert!(!story.card().title.contains("flapping"), "each is another: {:?}", story.card());
+    let mut story = Story::default();
+    swings("spec.text", [long("1"), long("2")]).for_each(|event| story.add(&event));
+    let said = "Flapping: text went back and forth 6 times, all by kubectl-edit";
+    assert!(story.card().lines.contains(&said.to_owned()), "{:?}", story.card());
+}
+
+#[test]
 fn a_story_stays_small_and_survives_being_stored() {
     let mut story = Story::default();
     for n in 0..20_000 {

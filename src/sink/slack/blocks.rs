@@ -7,20 +7,23 @@ use super::super::{link_to, rollup::Card};
 
 /// Slack: 3,000 characters in a section, 2,000 in an element of a context, 40,000 in the text; the margins are for the
 /// fences and for characters that Slack may count twice.
+/// <https://docs.slack.dev/reference/block-kit/blocks/section-block>,
+/// <https://docs.slack.dev/reference/block-kit/blocks/context-block>
 const SECTION: usize = 2_900;
 const CONTEXT: usize = 1_900;
 const TEXT: usize = 3_000;
-/// Slack: 50 blocks a message.
-const BLOCKS: usize = 40;
+/// In all blocks together. Slack refuses some 13,200 with `msg_blocks_too_long`, and writes that down nowhere:
+/// <https://github.com/slackapi/bolt-js/issues/2509>. So few characters need a handful of the 50 blocks that there may be.
+const TOTAL: usize = 10_000;
 
 pub(super) fn message(card: &Card, page_url: Option<&str>) -> Value {
     let mut blocks = Vec::new();
     let lines: Vec<String> =
         card.lines.iter().map(|line| escape(line, SECTION)).filter(|line| !line.is_empty()).collect();
-    for text in sections(&lines) {
+    let diff = escape(&card.diff.replace("```", "'''"), SECTION - 8);
+    for text in sections(&lines, TOTAL - CONTEXT - length(&diff)) {
         blocks.push(section(&text));
     }
-    let diff = escape(&card.diff.replace("```", "'''"), SECTION - 8);
     if !diff.trim().is_empty() {
         blocks.push(section(&format!("```{diff}```")));
     }
@@ -32,22 +35,29 @@ pub(super) fn message(card: &Card, page_url: Option<&str>) -> Value {
     if !footer.is_empty() {
         blocks.push(json!({"type": "context", "elements": [mrkdwn(&footer.join("   "))]}));
     }
-    blocks.truncate(BLOCKS);
     let title = match escape(&card.title, TEXT) {
         empty if empty.trim().is_empty() => "A change".to_owned(),
         title => title,
     };
-    let mut message = json!({"text": title, "unfurl_links": false, "unfurl_media": false});
+    // What is no markup is no name either: `parse` of chat.update would be `client` otherwise.
+    let mut message = json!({"text": title, "unfurl_links": false, "unfurl_media": false, "parse": "none",
+        "link_names": false});
     if !blocks.is_empty() {
         message["attachments"] = json!([{"color": card.colour, "fallback": title, "blocks": blocks}]);
     }
     message
 }
 
-/// Lines put together in as few sections as they fit in.
-fn sections(lines: &[String]) -> Vec<String> {
+/// Lines put together in as few sections as they fit in, as many of them as have so many characters together.
+fn sections(lines: &[String], total: usize) -> Vec<String> {
     let mut sections: Vec<String> = Vec::new();
+    let mut used = 0;
     for line in lines {
+        used += length(line) + 1;
+        if used > total {
+            sections.push("…".to_owned());
+            break;
+        }
         match sections.last_mut() {
             Some(section) if length(section) + 1 + length(line) <= SECTION => {
                 section.push('\n');

@@ -38,6 +38,15 @@ fn problems(message: &Value) -> Vec<String> {
             }
         }
     }
+    let texts = attachments.iter().flat_map(|attachment| attachment["blocks"].as_array().unwrap_or(&empty));
+    let texts = texts.map(|block| block["text"]["text"].as_str().or(block["elements"][0]["text"].as_str()));
+    let total: usize = texts.map(|text| units(text.unwrap_or_default())).sum();
+    if total > 13_000 {
+        problems.push(format!("{total} units in all blocks"));
+    }
+    if message["parse"] != "none" || message["link_names"] != false {
+        problems.push("names in it may be looked for".to_owned());
+    }
     problems
 }
 
@@ -66,10 +75,16 @@ fn a_megabyte_of_diff_and_five_hundred_changes_stay_within_the_limits() {
         .collect();
     event.summary = "<!channel> & <@U123> ".repeat(500);
     let mut story = Story::default();
-    for _ in 0..50 {
+    for n in 0..50 {
         story.add(&event);
+        // Every kind of child has a line of its own.
+        let mut child = event.clone();
+        child.resource.kind = format!("Gadget{n}{}", "🦀<".repeat(100));
+        child.resource.name = format!("of-{n}");
+        story.add(&child);
     }
     let message = message_of(&story);
+    assert!(message.to_string().len() > 5_000);
     assert_eq!(problems(&message), Vec::<String>::new());
     assert!(message.to_string().contains("&lt;!channel&gt; &amp;"));
 }
@@ -132,6 +147,10 @@ fn every_refusal_of_slack_has_a_reason_of_its_own() {
         "token_revoked",
         "account_inactive",
         "missing_scope",
+        "ekm_access_denied",
+        "restricted_action_read_only_channel",
+        "no_active_hooks",
+        "internal_error",
         "ratelimited",
         "msg_too_long",
         "invalid_blocks",

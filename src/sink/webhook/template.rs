@@ -43,8 +43,9 @@ impl Compiled {
         let mut environment = Environment::new();
         environment.set_undefined_behavior(UndefinedBehavior::SemiStrict);
         environment.set_auto_escape_callback(|_| minijinja::AutoEscape::None);
-        environment.add_filter("cut", |text: String, chars: usize| describe::cut(&text, chars));
+        environment.add_filter("cut", |text: String, units: usize| cut(&text, units));
         environment.add_filter("markdown", |text: String| markdown(&text));
+        environment.add_filter("html", |text: String| html(&text));
         environment.add_template_owned(BODY, template.body.clone()).map_err(|why| wrong("body", why))?;
         let mut headers = Vec::new();
         let mut is_json = true;
@@ -62,6 +63,12 @@ impl Compiled {
         let compiled = Self { environment, headers, vars, page_url: page_url.map(str::to_owned), is_json };
         compiled.render(&[Arc::new(sample::event())]).map_err(BuildError::Template)?;
         Ok(compiled)
+    }
+
+    /// Whether the body is made of all events of a batch, and not of the first one alone.
+    pub(super) fn reads_all(&self) -> bool {
+        let body = self.environment.get_template(BODY);
+        body.is_ok_and(|body| body.undeclared_variables(false).contains("events"))
     }
 
     pub(super) fn render(&self, batch: &[Arc<Event>]) -> Result<Content, String> {
@@ -109,19 +116,62 @@ impl Compiled {
     }
 }
 
-/// Makes characters that mean something in Markdown mean themselves, and mentions nobody.
+/// At most so many characters, the last one an ellipsis when something was cut off. What takes two of UTF-16 counts as two,
+/// as some services count.
+fn cut(text: &str, units: usize) -> String {
+    if text.encode_utf16().count() <= units {
+        return text.to_owned();
+    }
+    let mut left = units.saturating_sub(1);
+    let fits = |c: &char| {
+        let fits = c.len_utf16() <= left;
+        left = left.saturating_sub(c.len_utf16());
+        fits
+    };
+    text.chars().take_while(fits).chain(['…']).collect()
+}
+
+/// Makes characters that mean something in HTML mean themselves. No others, as not everybody who reads some HTML knows
+/// all of it.
+fn html(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
+}
+
+/// Makes characters that mean something in Markdown mean themselves, and mentions nobody. Signs and numbers at the
+/// beginning of a line would make it an item of a list, and be gone.
 fn markdown(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
+    let mut start = Start::Blank;
     for c in text.chars() {
-        if matches!(c, '\\' | '`' | '*' | '_' | '{' | '}' | '[' | ']' | '<' | '>' | '#' | '|' | '~') {
+        let always = matches!(c, '\\' | '`' | '*' | '_' | '{' | '}' | '[' | ']' | '<' | '>' | '#' | '|' | '~');
+        let begins_item = match start {
+            Start::Blank => matches!(c, '-' | '+' | '='),
+            Start::Number => matches!(c, '.' | ')'),
+            Start::Over => false,
+        };
+        if always || begins_item {
             out.push('\\');
         }
+        start = match (start, c) {
+            (_, '\n') => Start::Blank,
+            (Start::Blank, ' ' | '\t') => Start::Blank,
+            (Start::Blank | Start::Number, '0'..='9') => Start::Number,
+            _ => Start::Over,
+        };
         out.push(c);
         if c == '@' {
             out.push('\u{200b}');
         }
     }
     out
+}
+
+/// What of a line has been seen.
+#[derive(Clone, Copy)]
+enum Start {
+    Blank,
+    Number,
+    Over,
 }
 
 fn chain(error: &Error) -> String {
@@ -135,4 +185,16 @@ fn chain(error: &Error) -> String {
         text.push_str(" (docs/sinks.md lists what templates see)");
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::markdown;
+
+    #[test]
+    fn lines_that_begin_like_items_of_a_list_keep_their_signs() {
+        let diff = "- image: a-b\n+ image: a+b\n  1. one\n12) two\n=\n1.5 - 2";
+        assert_eq!(markdown(diff), "\\- image: a-b\n\\+ image: a+b\n  1\\. one\n12\\) two\n\\=\n1\\.5 - 2");
+        assert_eq!(markdown("a_b @all"), "a\\_b @\u{200b}all");
+    }
 }

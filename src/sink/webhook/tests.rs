@@ -95,54 +95,120 @@ fn a_batch_is_an_array_and_a_cloud_events_batch_says_so() {
     assert_eq!(serde_json::from_slice::<Value>(&content.body).unwrap().as_array().unwrap().len(), 2);
 }
 
-/// An event as bad as it gets.
-fn nasty(size: usize) -> Event {
+/// Texts of which each is the worst for somebody: what is escaped, what takes many bytes, what calls people.
+const NASTY: &[&str] = &[
+    "\"}{{ }} @everyone <b> ``` | \n \u{1f980} ",
+    "<",
+    "&",
+    "\"",
+    "'",
+    "\\",
+    "/",
+    "_",
+    "\n",
+    "```",
+    "\u{1f980}",
+    "\u{7}",
+    "@everyone @channel @here <!channel> <@U123> <users/all> <at>all</at> ",
+];
+
+/// An event with such a text wherever there can be one: 500 changes, and a diff of a megabyte.
+fn nasty(text: &str, bytes: usize) -> Event {
     let mut event = sample::event();
-    let text = "\"}{{ }} @everyone <b> ``` | \n \u{1f980} ".repeat(size / 30 + 1);
+    let text = text.repeat(bytes / text.len() + 1);
     event.summary = text.clone();
     event.resource.name = text.clone();
     event.cluster.name = text.clone();
     event.actors[0].manager = text.clone();
     event.changes[0].field = text.clone();
     event.changes[0].to = Some(text.into());
-    event.changes = vec![event.changes[0].clone(); 100];
+    event.changes = vec![event.changes[0].clone(); 500];
     event
 }
 
-fn ready_body(name: &str, event: Event) -> (Value, usize) {
-    let settings = Settings {
-        page_url: Some("https://kubediff.example".into()),
-        ..settings(Format::Template(ready(name).unwrap()))
-    };
-    let content = Webhook::new(&settings).unwrap().content(&[Arc::new(event)]).unwrap();
+fn ready_body(name: &str, event: &Event) -> (Value, usize) {
+    let compiled = template::Compiled::new(&ready(name).unwrap(), Some("https://kubediff.example")).unwrap();
+    let content = compiled.render(&[Arc::new(event.clone())]).unwrap();
     (serde_json::from_slice(&content.body).unwrap(), content.body.len())
 }
 
+fn worst() -> impl Iterator<Item = Event> {
+    let nasty = NASTY.iter().flat_map(|text| [nasty(text, 30), nasty(text, 2_000)]);
+    nasty.chain([sample::event(), nasty_once(1 << 20)])
+}
+
+/// One change, of a megabyte.
+fn nasty_once(bytes: usize) -> Event {
+    let mut event = nasty(NASTY[0], bytes);
+    event.changes.truncate(1);
+    event
+}
+
+/// As the strictest would count: UTF-16 units.
+fn units(value: &Value) -> usize {
+    value.as_str().unwrap().encode_utf16().count()
+}
+
+/// The limits are those that each template names the page of.
 #[test]
 fn the_ready_templates_keep_to_the_limits_of_their_services() {
-    for event in [sample::event(), nasty(30), nasty(30_000)] {
-        let chars = |value: &Value| value.as_str().unwrap().chars().count();
-        let (teams, bytes) = ready_body("teams", event.clone());
-        assert!(bytes <= 28 * 1024, "Teams: {bytes}");
+    for event in worst() {
+        let (teams, bytes) = ready_body("teams", &event);
+        assert!(bytes <= 28_000, "Teams: {bytes}");
         assert_eq!(teams["attachments"][0]["content"]["type"], "AdaptiveCard");
 
-        let (discord, _) = ready_body("discord", event.clone());
+        let (discord, _) = ready_body("discord", &event);
         let embed = &discord["embeds"][0];
         let (title, description, footer) =
-            (chars(&embed["title"]), chars(&embed["description"]), chars(&embed["footer"]["text"]));
-        assert!(title <= 256 && description <= 4_096 && footer <= 2_048 && title + description + footer <= 6_000);
-        assert_eq!(discord["allowed_mentions"]["parse"], serde_json::json!([]));
+            (units(&embed["title"]), units(&embed["description"]), units(&embed["footer"]["text"]));
+        assert!(title <= 256 && description <= 4_096 && footer <= 2_048, "Discord: {title} {description} {footer}");
+        assert!(title + description + footer <= 6_000 && title > 0);
 
-        let (mattermost, bytes) = ready_body("mattermost", event.clone());
-        assert!(chars(&mattermost["attachments"][0]["text"]) <= 16_383 && bytes <= 64 * 1024);
+        let (mattermost, bytes) = ready_body("mattermost", &event);
+        assert!(units(&mattermost["attachments"][0]["text"]) <= 16_383 && bytes <= 64 * 1024);
 
-        let (pagerduty, bytes) = ready_body("pagerduty", event.clone());
-        assert!(chars(&pagerduty["payload"]["summary"]) <= 1_024 && bytes <= 512 * 1024);
+        let (pagerduty, bytes) = ready_body("pagerduty", &event);
+        assert!(units(&pagerduty["payload"]["summary"]) <= 1_024 && bytes <= 512 * 1024);
         assert!(!pagerduty["payload"]["source"].as_str().unwrap().is_empty());
 
-        let (google, bytes) = ready_body("google-chat", event);
+        let (google, bytes) = ready_body("google-chat", &event);
         assert!(bytes <= 32_000, "Google Chat: {bytes}");
         assert_eq!(google["cardsV2"].as_array().unwrap().len(), 1);
+    }
+}
+
+#[test]
+fn the_ready_templates_mention_nobody() {
+    /// Every text in it.
+    fn texts(value: &Value, out: &mut Vec<String>) {
+        match value {
+            Value::String(text) => out.push(text.clone()),
+            Value::Array(items) => items.iter().for_each(|item| texts(item, out)),
+            Value::Object(fields) => fields.values().for_each(|field| texts(field, out)),
+            _ => {}
+        }
+    }
+    for event in worst() {
+        let (discord, _) = ready_body("discord", &event);
+        assert_eq!(discord["allowed_mentions"], serde_json::json!({"parse": []}));
+        assert!(discord.get("content").is_none(), "only what is no embed can mention");
+        let (teams, _) = ready_body("teams", &event);
+        assert_eq!(teams["attachments"][0]["content"]["msteams"], serde_json::json!({"width": "Full"}));
+        let (mattermost, _) = ready_body("mattermost", &event);
+        let mut found = Vec::new();
+        texts(&mattermost, &mut found);
+        for text in found {
+            assert_eq!(text.matches('@').count(), text.matches("@\u{200b}").count(), "{text}");
+        }
+        let (google, _) = ready_body("google-chat", &event);
+        assert!(!google["fallbackText"].as_str().unwrap().contains("<users/"));
+        for widget in google["cardsV2"][0]["card"]["sections"][0]["widgets"].as_array().unwrap() {
+            let text = widget["textParagraph"]["text"].as_str().unwrap_or_default();
+            let text = text.replace("</font>", "").replace("<br>", "");
+            let own = ["#d1383d", "#2e9e5b", "#5f6368"].map(|colour| format!("<font color=\"{colour}\">"));
+            let rest = own.iter().fold(text, |text, tag| text.replace(tag.as_str(), ""));
+            assert!(!rest.contains(['<', '>']), "{rest}");
+        }
     }
 }
 
@@ -201,11 +267,31 @@ fn stdout_writes_one_line_an_event() {
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     for format in [stdout::Format::Json, stdout::Format::Ecs, stdout::Format::Legacy] {
         let out = Out::default();
-        let sink = stdout::Stdout::to(stdout::Settings { format }, out.clone()).unwrap();
+        let sink = stdout::Stdout::to(stdout::Settings { format, over_progress: false }, out.clone()).unwrap();
         let batch = vec![Arc::new(sample::event()), Arc::new(sample::event())];
         assert_eq!(runtime.block_on(sink.send(&batch)), Outcome::Delivered);
         let text = String::from_utf8(out.0.lock().unwrap().clone()).unwrap();
         assert_eq!(text.lines().count(), 2);
         assert!(text.lines().all(|line| serde_json::from_str::<Value>(line).is_ok()));
     }
+}
+
+#[test]
+fn a_batch_goes_only_to_a_template_that_reads_all_of_it() {
+    let with = |template: Template, batch| {
+        Webhook::new(&Settings { batch: Some(batch), ..settings(Format::Template(template)) })
+    };
+    let own = |body: &str| Template { body: body.to_owned(), ..Template::default() };
+    let vars = BTreeMap::from([("routing_key".to_owned(), Secret::new("key"))]);
+    for (name, _) in READY {
+        let template = Template { vars: vars.clone(), ..ready(name).unwrap() };
+        assert!(with(template.clone(), 1).is_ok(), "{name}");
+        assert!(matches!(with(template, 2), Err(BuildError::Batch(2))), "{name}");
+    }
+    for alone in ["{{ event.id | tojson }}", "{% set events = [event] %}{{ events | length }}"] {
+        assert!(matches!(with(own(alone), 2), Err(BuildError::Batch(2))), "{alone}");
+    }
+    let all = with(own("[{% for e in events %}{{ e.id | tojson }}{{ ',' if not loop.last }}{% endfor %}]"), 2).unwrap();
+    let batch = ["a", "b"].map(|id| Arc::new(Event { id: id.into(), ..sample::event() }));
+    assert_eq!(all.content(&batch).unwrap().body, br#"["a","b"]"#);
 }

@@ -42,7 +42,7 @@ async fn bookmarks_move_the_cursor_and_the_next_watch_begins_there() {
 async fn an_expired_version_leads_to_a_list_of_the_newest_state() {
     for in_stream in [true, false] {
         let (script, feed, map, shared) = (Script::new(), feed(), Map::at("42"), Shared::new(4, None));
-        shared.refuse_streams("");
+        shared.refuse_streams("", None);
         if in_stream {
             script.watches(&feed, vec![Frame::Added(pod("a", 43)), Frame::Error(expired())], End::Hang);
         } else {
@@ -181,6 +181,19 @@ async fn a_torn_frame_loses_nothing_and_doubles_nothing() {
     until("all changes", || map.log().len() == 4).await;
     assert_eq!(map.log(), ["applied a@43", "applied b@44", "applied a@45", "deleted b@46"]);
     assert_eq!(asked(&script), ["watch 42", "watch 44", "watch 45"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_object_that_is_no_json_ends_the_watch_and_is_read_again() {
+    let (script, feed) = (Script::new(), feed());
+    let torn = bytes::Bytes::from_static(b"{\"metadata\":{\"name\":\"b\",\"resour}");
+    script.watches(&feed, vec![Frame::Added(pod("a", 43)), Frame::Added(torn), Frame::Added(pod("c", 45))], End::Hang);
+    script.watches(&feed, vec![Frame::Added(pod("b", 44)), Frame::Added(pod("c", 45))], End::Hang);
+    let map = Map::at("42");
+    let _running = run(script.clone(), feed, &map);
+    until("all changes", || map.log().len() == 3).await;
+    assert_eq!(map.log(), ["applied a@43", "applied b@44", "applied c@45"]);
+    assert_eq!(asked(&script), ["watch 42", "watch 43"]);
 }
 
 #[tokio::test(start_paused = true)]

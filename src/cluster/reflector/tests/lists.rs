@@ -208,7 +208,7 @@ async fn pages_grow_and_shrink_with_the_objects() {
 #[tokio::test(start_paused = true)]
 async fn only_a_few_lists_run_at_once() {
     let shared = Shared::new(2, None);
-    shared.refuse_streams("");
+    shared.refuse_streams("", None);
     let gates: Vec<_> = (0..5).map(|_| Arc::new(tokio::sync::Notify::new())).collect();
     let (mut runs, mut scripts) = (Vec::new(), Vec::new());
     for gate in &gates {

@@ -1,7 +1,7 @@
 //! The wire, without a server.
 
 use super::{
-    wire::{Line, Lines, Query, frame, page},
+    wire::{Line, Lines, Query, page},
     *,
 };
 use crate::cluster::{Resource, Scope, Version};
@@ -16,6 +16,10 @@ fn deployments() -> Resource {
         short_names: vec![],
         namespaced: true,
     }
+}
+
+fn frame(line: &Bytes) -> Result<Frame, Error> {
+    wire::frame(line, &Sentences::default())
 }
 
 /// The lines of chunks, as texts; `#n` for one that was too long.
@@ -126,7 +130,9 @@ fn error_events_say_what_to_do() {
 
 #[test]
 fn answers_say_what_to_do() {
-    let told = |code, status: &str| serde_json::from_str::<Status>(status).unwrap().into_error(code, None);
+    let told = |code, status: &str| {
+        serde_json::from_str::<Status>(status).unwrap().into_error(code, None, &Sentences::default())
+    };
     assert!(matches!(told(401, r#"{"reason":"Unauthorized"}"#), Error::Unauthorized(_)));
     assert!(matches!(told(403, "{}"), Error::Forbidden(text) if text == "Forbidden"));
     assert!(matches!(told(404, "{}"), Error::NotFound(_)));
@@ -135,9 +141,26 @@ fn answers_say_what_to_do() {
     assert!(matches!(told(503, "{}"), Error::Server { code: 503, .. }));
     let busy = told(429, r#"{"details":{"retryAfterSeconds":3}}"#);
     assert_eq!(busy, Error::Busy { after: Some(Duration::from_secs(3)) });
-    let busy = Status::default().into_error(429, Some(Duration::from_secs(9)));
+    let busy = Status::default().into_error(429, Some(Duration::from_secs(9)), &Sentences::default());
     assert_eq!(busy, Error::Busy { after: Some(Duration::from_secs(9)) });
     assert!(told(500, &format!(r#"{{"message":"{}"}}"#, "é".repeat(1_000))).to_string().len() < 700);
+}
+
+#[test]
+fn what_a_server_quotes_is_masked_by_the_patterns_of_the_user_too() {
+    let sentences = Sentences::new(&[r"ACME-(\d{4})".to_owned(), "^hunter$".to_owned()]).unwrap();
+    let status = r#"{"message":"cannot decode password=hunter2 of ACME-1234","code":500}"#;
+    let line = Bytes::from(format!(r#"{{"type":"ERROR","object":{status}}}"#));
+    let event = match wire::frame(&line, &sentences).unwrap() {
+        Frame::Error(error) => error,
+        other => panic!("{other:?}"),
+    };
+    let answer = serde_json::from_str::<Status>(status).unwrap().into_error(500, None, &sentences);
+    for error in [event, answer] {
+        let text = error.to_string();
+        assert!(text.contains("cannot decode password=hmac:") && text.contains("ACME-hmac:"), "{text}");
+        assert!(!text.contains("hunter2") && !text.contains("1234"), "{text}");
+    }
 }
 
 #[test]

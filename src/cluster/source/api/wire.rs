@@ -7,9 +7,12 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::Status;
-use crate::cluster::{
-    Feed, Version,
-    source::{Error, Frame, Page},
+use crate::{
+    cluster::{
+        Feed, Version,
+        source::{Error, Frame, Page},
+    },
+    redact::Sentences,
 };
 
 /// A request's path and query.
@@ -85,8 +88,25 @@ pub(super) fn page(body: &Bytes) -> Result<Page, Error> {
     })
 }
 
+/// How a frame is made of its object.
+type Make = fn(Bytes) -> Frame;
+
+/// How API servers begin the lines of a watch, the most frequent first.
+const COMMON: [(&[u8], Make); 3] = [
+    (b"{\"type\":\"MODIFIED\",\"object\":{", Frame::Modified),
+    (b"{\"type\":\"ADDED\",\"object\":{", Frame::Added),
+    (b"{\"type\":\"DELETED\",\"object\":{", Frame::Deleted),
+];
+
 /// One line of a watch. The object shares the line's memory.
-pub(super) fn frame(line: &Bytes) -> Result<Frame, Error> {
+///
+/// Lines as API servers write them are cut by their ends: whether the object is JSON at all is seen when it is read.
+pub(super) fn frame(line: &Bytes, sentences: &Sentences) -> Result<Frame, Error> {
+    for (beginning, frame) in COMMON {
+        if line.starts_with(beginning) && line.ends_with(b"}}") {
+            return Ok(frame(line.slice(beginning.len() - 1..line.len() - 1)));
+        }
+    }
     #[derive(Deserialize)]
     struct Raw<'a> {
         #[serde(borrow)]
@@ -101,7 +121,7 @@ pub(super) fn frame(line: &Bytes) -> Result<Frame, Error> {
         "MODIFIED" => Ok(Frame::Modified(object)),
         "DELETED" => Ok(Frame::Deleted(object)),
         "BOOKMARK" => bookmark(&object),
-        "ERROR" => Ok(Frame::Error(parse::<Status>(&object, "an ERROR event")?.into_error(0, None))),
+        "ERROR" => Ok(Frame::Error(parse::<Status>(&object, "an ERROR event")?.into_error(0, None, sentences))),
         _ => Err(Error::Malformed("a watch event of an unknown type".into())),
     }
 }

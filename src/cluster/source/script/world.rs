@@ -52,6 +52,7 @@ struct Inner {
     snapshots: BTreeMap<String, (u64, Vec<Value>)>,
     faults: Vec<Fault>,
     streaming: bool,
+    no_bookmarks: bool,
     lists: u64,
     watches: u64,
 }
@@ -119,6 +120,11 @@ impl World {
     pub fn advance(&self, by: u64) {
         self.lock().version += by;
         self.changed.notify_waiters();
+    }
+
+    /// From now on it sends no bookmarks but those that end a streaming list.
+    pub fn without_bookmarks(&self) {
+        self.lock().no_bookmarks = true;
     }
 
     pub fn fault(&self, fault: Fault) {
@@ -243,14 +249,17 @@ impl World {
             _ => None,
         };
         let mut initial = Vec::new();
-        let from = if watch.initial_events {
-            if !inner.streaming {
+        // From no version: the present state comes first, and nothing says where it ends.
+        let from = if watch.initial_events || watch.version.as_str().is_empty() {
+            if watch.initial_events && !inner.streaming {
                 return Err(Error::Invalid("sendInitialEvents is forbidden".into()));
             }
             let objects = inner.objects.iter().filter(|(key, _)| in_scope(feed, key));
             initial.extend(objects.map(|(_, object)| Frame::Added(bytes(object))));
-            let version = Version(inner.version.to_string());
-            initial.push(Frame::Bookmark { version, initial_events_end: true });
+            if watch.initial_events {
+                let version = Version(inner.version.to_string());
+                initial.push(Frame::Bookmark { version, initial_events_end: true });
+            }
             inner.version
         } else {
             let from = watch.version.as_str().parse::<u64>().map_err(|_| Error::Invalid("no version".into()))?;
@@ -260,12 +269,15 @@ impl World {
             from
         };
         drop(inner);
+        let now = Instant::now();
+        let before_the_end = watch.timeout.saturating_sub(BEFORE_THE_END);
         let live = Live {
             world: self.clone(),
             feed: feed.clone(),
             at: from,
-            bookmarked: from,
-            deadline: Instant::now() + watch.timeout,
+            told: from,
+            next_bookmark: now + before_the_end.min(MINUTE),
+            deadline: now + watch.timeout,
         };
         let frames = stream::iter(initial).chain(stream::unfold(live, |mut live| async move {
             let frame = live.next().await?;
@@ -283,9 +295,15 @@ struct Live {
     world: World,
     feed: Feed,
     at: u64,
-    bookmarked: u64,
+    /// What its reader knows of that.
+    told: u64,
+    next_bookmark: Instant,
     deadline: Instant,
 }
+
+const MINUTE: std::time::Duration = std::time::Duration::from_secs(60);
+/// A real server sends a bookmark so long before it ends a watch.
+const BEFORE_THE_END: std::time::Duration = std::time::Duration::from_secs(2);
 
 impl Live {
     /// `None` at the end of its time, or when the changes it needs were forgotten.
@@ -301,12 +319,15 @@ impl Live {
             tokio::select! {
                 () = changed => {}
                 () = tokio::time::sleep_until(self.deadline) => return None,
-                () = tokio::time::sleep(std::time::Duration::from_secs(60)) => {
-                    if self.at > self.bookmarked {
-                        self.bookmarked = self.at;
-                        let version = Version(self.at.to_string());
-                        return Some(Frame::Bookmark { version, initial_events_end: false });
+                () = tokio::time::sleep_until(self.next_bookmark) => {
+                    self.next_bookmark = Instant::now() + MINUTE;
+                    // As a real server: only of what is further than what it has sent.
+                    if self.world.lock().no_bookmarks || self.at <= self.told {
+                        continue;
                     }
+                    self.told = self.at;
+                    let version = Version(self.at.to_string());
+                    return Some(Frame::Bookmark { version, initial_events_end: false });
                 }
             }
         }
@@ -327,6 +348,7 @@ impl Live {
             if !in_scope(&self.feed, &change.key) {
                 continue;
             }
+            self.told = self.at;
             return match (&change.object, &change.last) {
                 (Some(object), None) => Some(Frame::Added(bytes(object))),
                 (Some(object), Some(_)) => Some(Frame::Modified(bytes(object))),

@@ -1,0 +1,262 @@
+// Rows gathered into rollouts. A rollout begins with its cause, a change that somebody asked for of the root owner
+// itself, and goes on with what follows from it below that owner. Without a cause, changes of one owner that come close
+// to each other are one. The end of a namespace is one with all that goes with it.
+
+/// What comes later than this after the one before it is something else.
+export const GAP = 90_000;
+/// A rollout is never longer than this.
+export const SPAN = 15 * 60_000;
+
+const FOLLOWS = new Set(["status", "metadata", "health", "rollout", "annotations"]);
+/// A Node's controller mirrors its state as taints.
+const FOLLOWS_ON_NODES = new Set([...FOLLOWS, "spec", "scheduling"]);
+
+function ownerOf(row) {
+  const owner = row.owner ?? row;
+  return `${owner.kind} ${owner.namespace ?? ""}/${owner.name}`;
+}
+
+export function isCause(row) {
+  const owner = row.owner ?? row;
+  const own = owner.kind === row.kind && owner.name === row.name && (owner.namespace ?? "") === (row.namespace ?? "");
+  const follows = row.kind === "Node" ? FOLLOWS_ON_NODES : FOLLOWS;
+  return own && (row.type !== "updated" || row.hand || row.classes.some((name) => !follows.has(name)));
+}
+
+/// The namespace that a row says is going or gone.
+function endOf(row) {
+  if (row.kind !== "Namespace" || row.group) return undefined;
+  const asked = row.type === "updated" && row.classes.includes("lifecycle") && /is (terminating|being deleted)/.test(row.summary);
+  return asked || row.type === "deleted" ? row.name : undefined;
+}
+
+/// Whether a row may be part of the end of the namespace that it is in: it goes, or its controllers note that others do.
+function goes(row) {
+  return row.type === "deleted" || (row.type === "updated" && !row.hand && (row.classes.includes("lifecycle") || row.classes.every((name) => FOLLOWS.has(name))));
+}
+
+const later = (a, b) => b.at - a.at || b.seq - a.seq;
+const newestFirst = (a, b) => b.from - a.from || b.seq - a.seq;
+
+/// The rows that are known, without doubles, newest first, and the same as groups.
+export class Rows {
+  constructor(flat) {
+    this.flat = flat;
+    this.ids = new Set();
+    this.groups = [];
+    this.oldest = new Map();
+    this.newest = new Map();
+    /// The ends of namespaces that may still go on, towards older and towards newer rows.
+    this.endings = { older: new Map(), newer: new Map() };
+    this.count = 0;
+  }
+
+  /// A page: each of its rows is older than all before it. Gives the place of the first group that is new or another
+  /// one: those before it are as they were.
+  addOlder(rows) {
+    const known = this.groups.length;
+    this.from = known;
+    for (const row of rows) this.#end(row, "older") ?? this.#add(row, this.oldest, (group) => !group.closed && group.from - row.at <= GAP && group.to - row.at <= SPAN);
+    // Of a long list only the end is another one.
+    const from = Math.min(this.from, this.groups.length);
+    const end = this.groups.splice(from).sort(newestFirst);
+    // One that comes before what was there already is the work of a clock that was set.
+    if (from && end.length && newestFirst(this.groups[from - 1], end[0]) > 0) {
+      for (const group of end) this.groups.push(group);
+      this.#sort();
+      return 0;
+    }
+    for (const group of end) {
+      group.order = this.groups.length;
+      this.groups.push(group);
+    }
+    return from;
+  }
+
+  /// What just happened.
+  addNewer(rows) {
+    const touched = [];
+    const known = this.groups.length;
+    for (const row of rows) {
+      const fits = (group) => !isCause(row) && row.at - group.to <= GAP && row.at - group.from <= SPAN;
+      const group = this.#end(row, "newer") ?? this.#add(row, this.newest, fits);
+      if (group) touched.push(group);
+    }
+    // What is new comes before all that was there, unless a clock was set.
+    const fresh = this.groups.splice(known).sort(newestFirst);
+    const { groups } = this;
+    const inOrder = (a, b) => !a || !b || newestFirst(a, b) <= 0;
+    const moved = touched.some(({ order }) => order !== undefined && !(inOrder(groups[order - 1], groups[order]) && inOrder(groups[order], groups[order + 1])));
+    const first = inOrder(fresh[fresh.length - 1], groups[0]);
+    this.groups = fresh.concat(groups);
+    if (moved || !first) this.groups.sort(newestFirst);
+    this.#number();
+    return touched;
+  }
+
+  /// Forgets the oldest groups, so that about so many rows are left. Gives the cursor with which they are read again.
+  forget(most) {
+    let [cursor, at] = [0, this.groups.length];
+    while (at > 1 && this.count > most) {
+      at -= 1;
+      for (const row of this.groups[at].rows) {
+        this.ids.delete(row.id);
+        this.count -= 1;
+        cursor = Math.max(cursor, row.seq + 1);
+      }
+    }
+    const gone = new Set(this.groups.splice(at));
+    for (const ends of [this.oldest, this.newest, this.endings.older, this.endings.newer]) {
+      for (const [key, group] of ends) if (gone.has(group)) ends.delete(key);
+    }
+    return cursor || undefined;
+  }
+
+  /// The group of a namespace's end, if the row is part of one. It is open from the namespace's deletion back to when it
+  /// was asked for, or the other way round.
+  #end(row, towards) {
+    if (this.flat || this.ids.has(row.id)) return undefined;
+    row.at ??= Date.parse(row.time);
+    const [name, open] = [endOf(row), this.endings[towards]];
+    let group = open.get(name ?? (row.kind === "Namespace" ? row.name : row.namespace));
+    if (group && Math.abs(towards === "older" ? group.to - row.at : row.at - group.from) > SPAN) group = undefined;
+    if (name === undefined && !(group && goes(row))) return undefined;
+    this.ids.add(row.id);
+    this.count += 1;
+    // A namespace that is made again and goes again is another one.
+    if (name !== undefined && group?.rows.some((one) => endOf(one) === name && one.type === row.type)) group = undefined;
+    if (group) {
+      group.rows.push(row);
+      group.rows.sort(later);
+      group.version += 1;
+    } else {
+      group = { key: row.id, rows: [row], version: 0, ends: name };
+      this.groups.push(group);
+      if (towards === "older" && row.type !== "deleted") this.#gather(group);
+    }
+    const last = (row.type === "deleted") === (towards === "newer");
+    if (name !== undefined) {
+      if (last) open.delete(name);
+      else open.set(name, group);
+      // What is read first may go on at the other end.
+      if (!last && towards === "older") this.endings.newer.delete(name);
+      if (towards === "older" && row.type !== "deleted" && group.rows[0].type !== "deleted") this.endings.newer.set(name, group);
+    }
+    this.#bound(group);
+    return group;
+  }
+
+  /// A namespace that is still going when it is first read: what went before was read before it was known why.
+  #gather(group) {
+    const [cause] = group.rows;
+    const part = (row) => row.namespace === cause.name && row.at >= cause.at && row.at - cause.at <= SPAN && goes(row);
+    const parts = new Set(this.groups.filter((one) => one !== group && !one.ends && one.rows.every(part)));
+    if (!parts.size) return;
+    this.from = 0;
+    this.groups = this.groups.filter((one) => !parts.has(one));
+    for (const ends of [this.oldest, this.newest]) for (const [owner, one] of ends) if (parts.has(one)) ends.delete(owner);
+    for (const one of parts) group.rows.push(...one.rows);
+    group.rows.sort(later);
+  }
+
+  #bound(group) {
+    const first = group.rows[group.rows.length - 1];
+    if (group.order !== undefined) this.from = Math.min(this.from ?? 0, group.order);
+    return Object.assign(group, { from: first.at, to: group.rows[0].at, closed: isCause(first), seq: first.seq });
+  }
+
+  #add(row, ends, fits) {
+    if (this.ids.has(row.id)) return undefined;
+    this.ids.add(row.id);
+    this.count += 1;
+    row.at ??= Date.parse(row.time);
+    const owner = this.flat ? row.id : ownerOf(row);
+    let group = ends.get(owner);
+    if (group && !this.flat && fits(group)) {
+      group.rows.push(row);
+      group.rows.sort(later);
+      group.version += 1;
+    } else {
+      group = { key: row.id, rows: [row], version: 0 };
+      this.groups.push(group);
+      if (!this.flat) {
+        ends.set(owner, group);
+        if (!this.oldest.has(owner)) this.oldest.set(owner, group);
+        if (!this.newest.has(owner)) this.newest.set(owner, group);
+      }
+    }
+    return this.#bound(group);
+  }
+
+  /// By when each began, so that a rollout that goes on stays where it is.
+  #sort() {
+    this.groups.sort(newestFirst);
+    this.#number();
+  }
+
+  #number() {
+    for (let order = 0; order < this.groups.length; order += 1) this.groups[order].order = order;
+  }
+
+  last() {
+    return this.groups[this.groups.length - 1];
+  }
+
+  newestSeq() {
+    return this.groups.reduce((seq, group) => Math.max(seq, group.rows[0].seq), 0);
+  }
+}
+
+/// The row that stands for the group: its cause, else one made by hand, else the one that says most.
+export function headline(group) {
+  const { rows } = group;
+  const first = rows[rows.length - 1];
+  if (group.ends) return rows.find((row) => endOf(row) === group.ends && row.type === "deleted") ?? rows.find((row) => endOf(row)) ?? first;
+  if (rows.length === 1 || isCause(first)) return first;
+  return rows.find((row) => row.hand) ?? rows.find((row) => isCause(row)) ?? first;
+}
+
+/// `1 ReplicaSet, 20 pods replaced`: what else is in the group.
+export function parts(group, head) {
+  if (group.ends) return gone(group);
+  const kinds = new Map();
+  for (const row of group.rows) {
+    if (row === head) continue;
+    const tally = kinds.get(row.kind) ?? { created: new Set(), deleted: new Set(), updated: new Set() };
+    tally[row.type].add(`${row.namespace}/${row.name}`);
+    kinds.set(row.kind, tally);
+  }
+  const said = [];
+  for (const [kind, { created, deleted, updated }] of kinds) {
+    const some = (set, verb) => `${set.size} ${plural(kind, set.size)}${verb ? ` ${verb}` : ""}`;
+    if (kind === head.kind && !created.size && !deleted.size) continue;
+    if (created.size && deleted.size && Math.abs(created.size - deleted.size) <= 1) said.push([created.size, some(created, "replaced")]);
+    else {
+      if (created.size) said.push([created.size, some(created, "created")]);
+      if (deleted.size) said.push([deleted.size, some(deleted, "deleted")]);
+      if (!created.size && !deleted.size) said.push([updated.size, some(updated, "")]);
+    }
+  }
+  return said.sort((a, b) => a[0] - b[0]).map(([, text]) => text);
+}
+
+/// `23 objects deleted with it: 12 pods, 4 ConfigMaps, ...`
+function gone(group) {
+  const objects = new Map();
+  for (const row of group.rows) {
+    if (row.type === "deleted" && !endOf(row)) objects.set(`${row.kind} ${row.namespace}/${row.name}`, row.kind);
+  }
+  if (!objects.size) return [];
+  const kinds = new Map();
+  for (const kind of objects.values()) kinds.set(kind, (kinds.get(kind) ?? 0) + 1);
+  const most = [...kinds].sort((a, b) => b[1] - a[1]);
+  const named = most.slice(0, 3).map(([kind, number]) => `${number} ${plural(kind, number)}`);
+  return [`${objects.size} ${objects.size === 1 ? "object" : "objects"} deleted with it: ${named.join(", ")}${most.length > 3 ? ", …" : ""}`];
+}
+
+function plural(kind, number) {
+  const word = kind === "Pod" ? "pod" : kind;
+  if (number === 1) return word;
+  if (/(s|x|ch)$/.test(word)) return `${word}es`;
+  return word.endsWith("cy") ? `${word.slice(0, -1)}ies` : `${word}s`;
+}
