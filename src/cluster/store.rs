@@ -184,7 +184,14 @@ impl Store {
     /// Runs `write` in the next commit and says when that is done.
     pub async fn write(&self, write: Write) -> Result<(), Closed> {
         let (reply, done) = oneshot::channel();
-        self.command(writer::Command::Write { write, reply })?;
+        self.command(writer::Command::Write { write, patient: false, reply })?;
+        done.await.map_err(|_| Closed)
+    }
+
+    /// The same for what is in no hurry: it goes along with the changes of a moment.
+    pub async fn write_along(&self, write: Write) -> Result<(), Closed> {
+        let (reply, done) = oneshot::channel();
+        self.command(writer::Command::Write { write, patient: true, reply })?;
         done.await.map_err(|_| Closed)
     }
 
@@ -235,7 +242,7 @@ impl Store {
     pub async fn turns(&self, within: Duration) -> bool {
         let before = self.vitals.rounds.load(Ordering::Relaxed);
         let (reply, _) = oneshot::channel();
-        if self.command(writer::Command::Write { write: Box::new(|_| Ok(())), reply }).is_err() {
+        if self.command(writer::Command::Write { write: Box::new(|_| Ok(())), patient: false, reply }).is_err() {
             return false;
         }
         let turned = async {

@@ -243,7 +243,7 @@ impl Seat {
         let (store, sink) = (self.store.clone(), self.id);
         let finished = acks.iter().filter(|ack| !matches!(ack, Ack::Again { .. })).map(Ack::seq).collect();
         Box::pin(async move {
-            store.write(Box::new(move |tx| acks.iter().try_for_each(|ack| ack.write(tx, sink)))).await?;
+            store.write_along(Box::new(move |tx| acks.iter().try_for_each(|ack| ack.write(tx, sink)))).await?;
             failpoint::hit("after-ack");
             Ok(finished)
         })

@@ -10,6 +10,7 @@ use futures::{
     future::{BoxFuture, OptionFuture},
     stream::FuturesUnordered,
 };
+use tokio::time::Instant;
 
 use super::{
     Ended,
@@ -27,6 +28,10 @@ use crate::{
 
 /// A batch of large events is cut at this many bytes of JSON.
 const BATCH_BYTES: usize = 1 << 20;
+/// What became of deliveries is written down when it is so much, or so old: a commit costs what many of them do. Whatever is
+/// not written when the process dies is sent again, with the same id.
+const ACKS: usize = 256;
+const ACK_TIME: Duration = Duration::from_millis(100);
 /// After so many failures in a row, whatever they were about, the sink is taken for down: one attempt at a time.
 const DOWN: u32 = 3;
 
@@ -45,6 +50,8 @@ struct Worker {
     queue: Queue,
     in_flight: FuturesUnordered<BoxFuture<'static, Sent>>,
     acks: Vec<Ack>,
+    /// Since when the first of them waits.
+    acks_since: Option<Instant>,
     writing: Option<BoxFuture<'static, Result<Vec<i64>, Closed>>>,
     /// Failures in a row, of whatever.
     failures: u32,
@@ -67,6 +74,7 @@ pub(super) async fn run(seat: Seat, sink: Arc<dyn Sink>) -> Ended {
         queue: Queue::new(),
         in_flight: FuturesUnordered::new(),
         acks: Vec::new(),
+        acks_since: None,
         writing: None,
         failures: 0,
         paused_until: 0,
@@ -86,13 +94,17 @@ impl Worker {
         loop {
             self.fill().await?;
             self.begin().await?;
-            if self.writing.is_none() && !self.acks.is_empty() {
+            if self.writing.is_none() && self.acks_wait().is_some_and(|wait| wait.is_zero()) {
+                self.acks_since = None;
                 self.writing = Some(self.seat.write_acks(std::mem::take(&mut self.acks)));
             }
             if let Some(ended) = self.ended() {
                 return Ok(ended);
             }
-            let timer = self.timer();
+            let mut timer = self.timer();
+            if self.writing.is_none() {
+                timer = timer.min(self.acks_wait().unwrap_or(timer));
+            }
             tokio::select! {
                 Some(sent) = self.in_flight.next() => self.settle(sent),
                 Some(written) = OptionFuture::from(self.writing.as_mut()) => {
@@ -109,6 +121,17 @@ impl Worker {
                 }
             }
         }
+    }
+
+    /// How long until what became of deliveries is to be written down; nothing when there is nothing.
+    fn acks_wait(&mut self) -> Option<Duration> {
+        if self.acks.is_empty() {
+            return None;
+        }
+        let since = *self.acks_since.get_or_insert_with(Instant::now);
+        let ends = self.draining || self.leaving || self.closed;
+        let due = ends || self.acks.len() >= ACKS;
+        Some(if due { Duration::ZERO } else { ACK_TIME.saturating_sub(since.elapsed()) })
     }
 
     async fn fill(&mut self) -> Result<(), Ended> {
@@ -169,7 +192,7 @@ impl Worker {
         self.seat.counts.attempts.fetch_add(1, Ordering::Relaxed);
         let (sink, timeout, patient) = (self.sink.clone(), self.seat.retry.timeout, self.pace.patient);
         self.in_flight.push(Box::pin(async move {
-            let began = tokio::time::Instant::now();
+            let began = Instant::now();
             let outcome = if patient {
                 sink.send(&events).await
             } else {

@@ -31,6 +31,8 @@ const BATCH_COMMANDS: usize = 500;
 const BATCH_TIME: Duration = Duration::from_millis(50);
 /// How long a batch waits for company: a commit costs ten times what a change in it does.
 const LINGER: Duration = Duration::from_millis(5);
+/// While changes come one after the other, commits keep this distance: an eighth of what a webhook may lag behind.
+const DISTANCE: Duration = Duration::from_millis(30);
 
 pub(super) enum Command {
     Open {
@@ -66,6 +68,8 @@ pub(super) enum Command {
     },
     Write {
         write: Write,
+        /// Nobody waits for it.
+        patient: bool,
         reply: oneshot::Sender<()>,
     },
     /// A dictionary is made of a resource's objects, or cannot be.
@@ -75,6 +79,17 @@ pub(super) enum Command {
         dictionary: Option<Vec<u8>>,
     },
     End,
+}
+
+impl Command {
+    /// Whether it may wait for the next one. A list may not: who reads it is held up by bytes that are not written yet.
+    fn is_patient(&self) -> bool {
+        match self {
+            Self::Put { update, .. } => matches!(update, Put::Applied(_) | Put::Deleted(_) | Put::Bookmark(_)),
+            Self::Write { patient, .. } => *patient,
+            _ => false,
+        }
+    }
 }
 
 /// [`Update`] with documents that a delta can share.
@@ -192,6 +207,7 @@ pub(super) struct Writer {
     /// Resources with more objects than before, which may be due for one.
     grown: HashSet<String>,
     health: watch::Sender<Health>,
+    last_commit: Option<Instant>,
     /// The program ends: there is no time to wait for a disk.
     ending: Arc<AtomicBool>,
     vitals: Arc<Vitals>,
@@ -222,6 +238,7 @@ impl Writer {
             trained,
             grown: HashSet::new(),
             health,
+            last_commit: None,
             ending,
             vitals,
             _hold: hold,
@@ -246,17 +263,30 @@ impl Writer {
     /// Waits for company in few, long naps: a thread that wakes for each command costs more than the commands do.
     fn gather(&mut self, first: Command) -> Vec<Command> {
         let began = Instant::now();
+        let due = self.last_commit.map_or(began, |last| last + DISTANCE);
+        let mut patient = first.is_patient();
         let mut commands = vec![first];
         loop {
             let before = commands.len();
             while commands.len() < BATCH_COMMANDS
                 && let Ok(command) = self.inbox.try_recv()
             {
+                patient &= command.is_patient();
                 commands.push(command);
             }
-            let alone = commands.len() == before && began.elapsed() >= LINGER;
-            let ends = matches!(commands.last(), Some(Command::End));
-            if alone || ends || commands.len() >= BATCH_COMMANDS || began.elapsed() >= BATCH_TIME {
+            if commands.len() >= BATCH_COMMANDS || matches!(commands.last(), Some(Command::End)) {
+                return commands;
+            }
+            let now = Instant::now();
+            if patient && due > began {
+                match due.checked_duration_since(now).filter(|rest| !rest.is_zero()) {
+                    Some(rest) => std::thread::sleep(rest),
+                    None => return commands,
+                }
+                continue;
+            }
+            let alone = commands.len() == before && now - began >= LINGER;
+            if alone || now - began >= BATCH_TIME {
                 return commands;
             }
             std::thread::sleep(LINGER);
@@ -275,6 +305,7 @@ impl Writer {
             }
             match result {
                 Ok(batch) => {
+                    self.last_commit = Some(Instant::now());
                     self.vitals.commits.observe(began.elapsed());
                     self.health.send_modify(|health| {
                         if health.failing.take().is_some() {
