@@ -3,6 +3,7 @@
 use std::{ops::ControlFlow, sync::Arc};
 
 use jiff::Timestamp;
+use rusqlite::params;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -14,8 +15,15 @@ use super::{
 };
 use crate::{
     event::{Event, OwnerRef},
-    ledger,
+    ledger::{self, search},
 };
+
+/// Those whose ids begin so, of the ones that are in the index: by the beginning of the beginning, and all of it.
+pub(super) const BY_ID: &str = "SELECT e.seq, e.id FROM event_ids i JOIN events e ON e.seq = i.seq
+     WHERE i.start >= ?1 AND i.start < ?1 || 'g' AND e.id >= ?2 AND e.id < ?2 || 'g' ORDER BY i.start, i.seq LIMIT 2";
+/// The same of the few that are newer.
+pub(super) const BY_ID_NEWEST: &str =
+    "SELECT seq, id FROM events WHERE seq > ?1 AND id >= ?2 AND id < ?2 || 'g' ORDER BY seq LIMIT 2";
 
 /// What a line of the timeline needs of an event.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -191,11 +199,25 @@ impl History {
             return Ok(None);
         }
         let id = id.to_ascii_lowercase();
-        let found: Vec<(i64, String)> = self
+        let start = &id[..id.len().min(search::ID_START)];
+        // Before the others: what is put into the index meanwhile is then found twice, and not never.
+        let searched = search::searched(self.connection())?;
+        let mut found: Vec<(i64, String)> = self
             .connection()
-            .prepare_cached("SELECT seq, id FROM events WHERE id >= ?1 AND id < ?1 || 'g' ORDER BY id, seq LIMIT 2")?
-            .query_map([&id], |row| Ok((row.get(0)?, row.get(1)?)))?
+            .prepare_cached(BY_ID)?
+            .query_map([start, &id], |row| Ok((row.get(0)?, row.get(1)?)))?
             .collect::<Result<_, _>>()?;
+        let newest: Vec<(i64, String)> = self
+            .connection()
+            .prepare_cached(BY_ID_NEWEST)?
+            .query_map(params![searched, id], |row| Ok((row.get(0)?, row.get(1)?)))?
+            .collect::<Result<_, _>>()?;
+        for event in newest {
+            if !found.contains(&event) {
+                found.push(event);
+            }
+        }
+        found.truncate(2);
         match &found[..] {
             [(seq, whole)] if *whole == id || id.len() >= 6 => Ok(Some(*seq)),
             [(seq, whole), (_, other)] if *whole == id || (whole == other && id.len() >= 6) => Ok(Some(*seq)),

@@ -1,4 +1,4 @@
-//! The index that history is searched by: words and filter values of each event. It is filled in batches shortly after
+//! The index that history is searched by: words, filter values and the id of each event. It is filled in batches shortly after
 //! the commit, together with the [tallies](super::tally), so that a change pays for none of it; whoever searches looks
 //! at the few newest events themselves.
 
@@ -18,6 +18,8 @@ const BATCH: i64 = 1_000;
 const WORDS: usize = 400;
 /// Bytes of one word; longer ones are cut, here and in questions.
 const WORD_BYTES: usize = 60;
+/// Characters of an id that are in the index: few enough to be narrow, and more than anybody types.
+pub(crate) const ID_START: usize = 12;
 /// Where the number of the newest event in the index stands.
 const SEARCHED: &str = "searched";
 
@@ -150,7 +152,15 @@ pub(super) async fn fill(store: &Store, shared: &Arc<Shared>) -> Result<bool, Cl
     Ok(more || uncounted.into_iter().last().unwrap_or_default())
 }
 
-fn next(connection: &Connection, shared: &Shared) -> Result<Vec<(i64, String)>, rusqlite::Error> {
+/// What the index is to hold of an event.
+struct Entry {
+    seq: i64,
+    /// The beginning of its id.
+    id: String,
+    words: String,
+}
+
+fn next(connection: &Connection, shared: &Shared) -> Result<Vec<Entry>, rusqlite::Error> {
     let seqs: Vec<i64> = connection
         .prepare_cached("SELECT seq FROM events INDEXED BY events_narrow WHERE seq > ?1 ORDER BY seq LIMIT ?2")?
         .query_map([searched(connection)?, BATCH], |row| row.get(0))?
@@ -158,12 +168,20 @@ fn next(connection: &Connection, shared: &Shared) -> Result<Vec<(i64, String)>, 
     let entry_of = |seq: i64| {
         let event = match shared.recent.get(seq) {
             Some((_, event)) => Some(event),
-            // A damaged one is found by nothing; its reader says why.
             None => rows::event(connection, seq).ok().flatten().map(|(_, event)| event),
         };
-        (seq, event.map_or_else(String::new, |event| entry(&event)))
+        if let Some(event) = event {
+            let id = event.id.get(..ID_START).unwrap_or(&event.id).to_owned();
+            return Ok(Entry { seq, id, words: entry(&event) });
+        }
+        // A damaged one is found by its id alone; its reader says why.
+        let id = connection
+            .prepare_cached("SELECT substr(id, 1, ?2) FROM events WHERE seq = ?1")?
+            .query_row(params![seq, ID_START as i64], |row| row.get(0))
+            .optional()?;
+        Ok(Entry { seq, id: id.unwrap_or_default(), words: String::new() })
     };
-    Ok(seqs.into_iter().map(entry_of).collect())
+    seqs.into_iter().map(entry_of).collect()
 }
 
 /// Everything at once: for files that nobody has open, and for tests.
@@ -178,11 +196,18 @@ pub fn fill_all(transaction: &Transaction<'_>) -> Result<(), rusqlite::Error> {
     }
 }
 
-fn insert(transaction: &Transaction<'_>, entries: &[(i64, String)]) -> Result<(), rusqlite::Error> {
+fn insert(transaction: &Transaction<'_>, entries: &[Entry]) -> Result<(), rusqlite::Error> {
+    let Some(Entry { seq: newest, .. }) = entries.last() else { return Ok(()) };
     let mut insert = transaction.prepare_cached("INSERT INTO search (rowid, words) VALUES (?1, ?2)")?;
-    let Some((newest, _)) = entries.last() else { return Ok(()) };
-    for (seq, entry) in entries {
-        insert.execute(params![seq, entry])?;
+    for Entry { seq, words, .. } in entries {
+        insert.execute(params![seq, words])?;
+    }
+    // In the order of the table: each of its pages is touched once.
+    let mut ids: Vec<(&str, i64)> = entries.iter().map(|entry| (entry.id.as_str(), entry.seq)).collect();
+    ids.sort_unstable();
+    let mut insert = transaction.prepare_cached("INSERT OR IGNORE INTO event_ids (start, seq) VALUES (?1, ?2)")?;
+    for (start, seq) in ids {
+        insert.execute(params![start, seq])?;
     }
     transaction
         .prepare_cached("INSERT OR REPLACE INTO meta (key, value) VALUES (?1, ?2)")?
@@ -190,8 +215,13 @@ fn insert(transaction: &Transaction<'_>, entries: &[(i64, String)]) -> Result<()
     Ok(())
 }
 
-/// Takes an event out again.
+/// Takes an event out again, while its row is still there.
 pub(super) fn forget(transaction: &Transaction<'_>, seq: i64) -> Result<(), rusqlite::Error> {
+    transaction
+        .prepare_cached(
+            "DELETE FROM event_ids WHERE seq = ?1 AND start = (SELECT substr(id, 1, ?2) FROM events WHERE seq = ?1)",
+        )?
+        .execute(params![seq, ID_START as i64])?;
     transaction.prepare_cached("DELETE FROM search WHERE rowid = ?1")?.execute([seq])?;
     Ok(())
 }

@@ -28,8 +28,8 @@ use crate::{
 
 /// A batch of large events is cut at this many bytes of JSON.
 const BATCH_BYTES: usize = 1 << 20;
-/// What became of deliveries is written down when it is so much, or so old: a commit costs what many of them do. Whatever is
-/// not written when the process dies is sent again, with the same id.
+/// What became of deliveries is written down when nothing is on its way, when it is so much, or so old: a commit costs what
+/// many of them do. Whatever is not written when the process dies is sent again, with the same id.
 const ACKS: usize = 256;
 const ACK_TIME: Duration = Duration::from_millis(100);
 /// After so many failures in a row, whatever they were about, the sink is taken for down: one attempt at a time.
@@ -94,7 +94,8 @@ impl Worker {
         loop {
             self.fill().await?;
             self.begin().await?;
-            if self.writing.is_none() && self.acks_wait().is_some_and(|wait| wait.is_zero()) {
+            let acks_due = self.acks_wait().is_some_and(|wait| wait.is_zero());
+            if self.writing.is_none() && acks_due {
                 self.acks_since = None;
                 self.writing = Some(self.seat.write_acks(std::mem::take(&mut self.acks)));
             }
@@ -129,8 +130,7 @@ impl Worker {
             return None;
         }
         let since = *self.acks_since.get_or_insert_with(Instant::now);
-        let ends = self.draining || self.leaving || self.closed;
-        let due = ends || self.acks.len() >= ACKS;
+        let due = self.in_flight.is_empty() || self.acks.len() >= ACKS;
         Some(if due { Duration::ZERO } else { ACK_TIME.saturating_sub(since.elapsed()) })
     }
 

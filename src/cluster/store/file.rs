@@ -138,7 +138,7 @@ fn connect(path: &Path, place: &Place) -> Result<Connection, OpenError> {
             "PRAGMA auto_vacuum = INCREMENTAL;
              PRAGMA journal_mode = WAL;
              PRAGMA synchronous = {synchronous};
-             PRAGMA wal_autocheckpoint = 4000;
+             PRAGMA wal_autocheckpoint = 8000;
              PRAGMA journal_size_limit = 33554432;
              PRAGMA cache_size = -4096;
              PRAGMA temp_store = MEMORY;

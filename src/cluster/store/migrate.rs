@@ -26,6 +26,7 @@ const VERSIONS: &[&[Step]] = &[
     ],
     &[Step::Sql(include_str!("schema-3.sql"))],
     &[Step::Sql(include_str!("schema-4.sql"))],
+    &[Step::Sql(include_str!("schema-5.sql"))],
 ];
 
 /// The version that this program writes.

@@ -31,8 +31,9 @@ const BATCH_COMMANDS: usize = 500;
 const BATCH_TIME: Duration = Duration::from_millis(50);
 /// How long a batch waits for company: a commit costs ten times what a change in it does.
 const LINGER: Duration = Duration::from_millis(5);
-/// While changes come one after the other, commits keep this distance: an eighth of what a webhook may lag behind.
-const DISTANCE: Duration = Duration::from_millis(30);
+/// While changes come one after the other, commits keep this distance: long beside what a commit costs, and short
+/// beside what anybody notices.
+const DISTANCE: Duration = Duration::from_millis(60);
 
 pub(super) enum Command {
     Open {
@@ -280,7 +281,8 @@ impl Writer {
             let now = Instant::now();
             if patient && due > began {
                 match due.checked_duration_since(now).filter(|rest| !rest.is_zero()) {
-                    Some(rest) => std::thread::sleep(rest),
+                    // In parts: what comes meanwhile may be less patient.
+                    Some(rest) => std::thread::sleep(rest.min(2 * LINGER)),
                     None => return commands,
                 }
                 continue;

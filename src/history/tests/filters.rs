@@ -196,11 +196,22 @@ async fn words_that_mean_nothing_are_errors_and_ids_are_found_by_their_beginning
     rig.append(one.clone()).await;
     rig.append(Event { id: "7f0c11bb7f0c11aa7f0c11aa7f0c11aa".into(), ..event(2) }).await;
     let history = rig.history();
-    assert_eq!(history.find("7f0c11aa").unwrap(), Some(1));
-    assert_eq!(history.find(&one.id.to_uppercase()).unwrap(), Some(1));
-    assert_eq!(history.find("7f0c").unwrap(), None, "too short to be meant");
-    assert!(matches!(history.find("7f0c11"), Err(Error::Word { .. })), "two begin so");
-    assert_eq!(history.find("'; DROP TABLE events").unwrap(), None);
+    // One that is as good as new has no place in the index yet.
+    for indexed in [false, true] {
+        if indexed {
+            rig.index().await;
+            rig.append(Event { id: "7f0c11aa7f0c11cc7f0c11aa7f0c11aa".into(), ..event(3) }).await;
+            assert!(matches!(history.find("7f0c11aa"), Err(Error::Word { .. })), "an old one and a new one begin so");
+            assert_eq!(history.find("7f0c11aa7f0c11cc").unwrap(), Some(3), "told apart beyond what is in the index");
+        } else {
+            assert_eq!(history.find("7f0c11aa").unwrap(), Some(1));
+        }
+        assert_eq!(history.find("7f0c11aa7f0c11a").unwrap(), Some(1));
+        assert_eq!(history.find(&one.id.to_uppercase()).unwrap(), Some(1));
+        assert_eq!(history.find("7f0c").unwrap(), None, "too short to be meant");
+        assert!(matches!(history.find("7f0c11"), Err(Error::Word { .. })), "two begin so");
+        assert_eq!(history.find("'; DROP TABLE events").unwrap(), None);
+    }
     for wrong in [("type", "updatd"), ("class", "imge"), ("observed", "now")] {
         let answer = history.page(&filter(&[wrong]), &Sight::Everything, Order::Desc, None, 10);
         assert!(matches!(answer, Err(Error::Word { .. })), "{wrong:?}");

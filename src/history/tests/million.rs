@@ -66,6 +66,7 @@ fn fill(path: &Path, events: i64) {
                || ' ~u=' || trim(managers) || ' ~h=' || (managers = ' kubectl-edit ') || ' ~a=' || plural || '|' || namespace
                || ' ' || replace(replace(replace(replace(replace(summary, ':', ' '), '.', ' '), '-', ' '), '>', ' '), ',', ' ')
                || ' ' || replace(name, '-', ' ') || ' spec template containers web image' FROM e;
+             INSERT INTO event_ids SELECT substr(id, 1, 12), seq FROM events ORDER BY 1, 2;
              INSERT INTO meta (key, value) SELECT 'searched', max(seq) FROM events;
              COMMIT",
         )
@@ -251,7 +252,8 @@ fn no_question_scans_the_wide_rows_or_sorts() {
     // What is asked by name of an object or an event.
     assert!(history.life(&name("pods", "team-1", "app-1")).is_err());
     for sql in [
-        "SELECT seq, id FROM events WHERE id >= ?1 AND id < ?1 || 'g' ORDER BY id, seq LIMIT 2",
+        rows::BY_ID,
+        rows::BY_ID_NEWEST,
         "SELECT seq FROM events INDEXED BY events_by_object WHERE api_group = ?1 AND resource = ?2 AND namespace = ?3
          AND name = ?4 AND seq < ?5 ORDER BY seq DESC LIMIT 10",
         "SELECT id, summary FROM events WHERE seq = ?1",

@@ -22,12 +22,16 @@ struct Replica {
 impl Replica {
     /// One whose first list was at this version, standing by.
     async fn new(listed: u64) -> Self {
+        Self::with(listed, quick()).await
+    }
+
+    async fn with(listed: u64, retry: Retry) -> Self {
         let folder = folder();
         let sink = Script::new([]);
         let (ledger, recorder) = Ledger::new(sample::event().cluster);
         let path = crate::cluster::store::Place::File(folder.path().join("k.db"));
         let (store, writing) = Store::open(&path, Some(Box::new(recorder))).unwrap();
-        let sinks = vec![(settings("a", quick()), Built::Sink(sink.clone()))];
+        let sinks = vec![(settings("a", retry), Built::Sink(sink.clone()))];
         let delivery = ledger.stand_by(store.clone(), Keep::default(), sinks).await.unwrap();
         let resource = Arc::new(Resource::core("v1", "configmaps", "ConfigMap"));
         let door = Door::new(&redact::Settings::default(), &store.redaction_key()).unwrap();
@@ -109,7 +113,9 @@ async fn a_standby_sends_nothing_and_takes_off_its_list_what_the_leader_has_deli
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_waits_at_the_leader_stays_on_the_standbys_list_though_later_changes_are_delivered() {
-    let (mut a, mut b) = (Replica::new(10).await, Replica::new(10).await);
+    // No pause is longer than the longest: it has to outlast the test.
+    let patient = Retry { max: Duration::from_secs(600), ..quick() };
+    let (mut a, mut b) = (Replica::with(10, patient).await, Replica::new(10).await);
     let history = [("poison", 11), ("web", 12), ("poison", 13), ("web", 14)];
     a.watch(&history).await;
     b.watch(&history).await;
