@@ -337,7 +337,8 @@ impl Candidate {
         if begun < self.next_mark {
             return;
         }
-        match tokio::time::timeout(patience, self.ledger.mark(&self.store)).await {
+        // Beyond the time that a sink's list may take comes what the disk takes.
+        match tokio::time::timeout(patience, self.ledger.mark(&self.store, patience / 2)).await {
             Ok(Ok(mark)) => self.mark = mark.to_text(MARK_BYTES),
             Ok(Err(error)) => tracing::warn!(%error, "what is delivered cannot be read for the other replicas"),
             Err(_) => tracing::warn!("what is delivered cannot be read in time for the other replicas"),
