@@ -280,7 +280,11 @@ async fn a_leader_with_a_full_disk_leaves_the_lead_to_the_other_and_nothing_is_l
     let cluster = harness::cluster().await;
     let ns = cluster.namespace("disk").await;
     let receiver = Receiver::start();
-    let (mut a, mut b) = pair(cluster.kubeconfig(), cluster, &ns, &receiver).await;
+    let [mut a, mut b] =
+        ["a", "b"].map(|name| Kubediff::new(cluster.kubeconfig(), &config(&ns, name, &receiver, QUICK)));
+    a.start_to_be_limited().await;
+    leads(&a).await;
+    b.start().await;
     let load = Load::new(cluster.access(), ns.name()).slow(Duration::from_millis(60));
     let filling = async {
         delivers_times(&receiver, "a", 10).await;

@@ -93,7 +93,7 @@ async fn a_full_disk_does_not_hold_up_the_end() {
         "[watch]\nnamespaces = [\"{ns}\"]\ninclude = [\"v1/configmaps\"]\n[server]\nprobes = \"127.0.0.1:{port}\"\npage = \"\"\n"
     );
     let mut kubediff = Kubediff::new(cluster.kubeconfig(), &config);
-    kubediff.start().await;
+    kubediff.start_to_be_limited().await;
     kubediff.fill_disk(true);
     cluster.kubectl(&["create", "configmap", "a", "-n", ns.name()]).await;
     poll(PATIENCE, "the state file cannot be written", async || {
