@@ -164,6 +164,16 @@ impl Replay {
         let version = number(&resource["resourceVersion"]);
         let deleted = event["type"] == "deleted";
         let (key, uid) = (key(&group, &plural, &namespace, &name), text("uid"));
+        // Of what is gone one of them may have seen more than the other, which found the end with that of its resource.
+        let gone = self.told.get(&uid).is_some_and(|told| told.iter().any(|event| event.deleted));
+        if self.pair && gone && !deleted {
+            if live && group != GROUP && !self.told_otherwise(&uid, false) {
+                self.wrong.push(format!("{key}: told after its end: {event}"));
+            }
+            self.tell_again(&key, &uid, version, event);
+            self.told.entry(uid).or_default().push(Told { version, live, deleted });
+            return;
+        }
         match self.apply(&key, &uid, version, event) {
             Ok(()) => {}
             // What it sums up was told before by the other replica, or is part of what that had told in sum.

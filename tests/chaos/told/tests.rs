@@ -61,6 +61,15 @@ fn of_two_replicas_one_may_tell_in_sum_what_the_other_tells_one_by_one_in_either
 }
 
 #[test]
+fn what_one_of_two_replicas_tells_of_an_object_that_the_other_told_the_end_of_does_not_bring_it_back() {
+    let deleted = |at: u64| event("deleted", "live", at, at, ("id", json!("id-end")));
+    let events = [created("live", 1), deleted(1), created("late", 4), deleted(4)];
+    assert_eq!(told(2, &events), (Vec::new(), None));
+    let events = [created("live", 1), deleted(1), live(1, 2)];
+    assert!(!told(2, &events).0.is_empty(), "with nothing told in sum nobody can have known less");
+}
+
+#[test]
 fn what_no_decision_allows_is_wrong() {
     let mut other = live(1, 2);
     other["patch"][0]["value"] = json!(7);
