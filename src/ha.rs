@@ -258,7 +258,7 @@ impl Candidate {
         self.elector.note_failing(self.failing.into_iter().chain(waiting).min());
         match (self.fit, self.elector.is_fit(now)) {
             (true, false) => {
-                tracing::warn!("the state file cannot be written: this replica does not lead until it can")
+                tracing::warn!("the state file cannot be written: this replica does not lead until it can");
             }
             (false, true) => tracing::info!("the state file can be written again: this replica may lead"),
             _ => {}
