@@ -5,6 +5,7 @@ mod schemas;
 
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
+use futures::future::{BoxFuture, OptionFuture};
 use tokio::{sync::watch, task::JoinSet};
 use tokio_util::sync::CancellationToken;
 
@@ -20,7 +21,7 @@ use crate::{
         store::{self, OpenError, Place, Store},
     },
     event::Cluster,
-    ha::{self, Replica, Turn},
+    ha::{self, Left, Replica, Turn},
     ledger::{self, Delivery, Ended, Ledger, absence, namespaces::Asks, retention::Keep},
     metrics,
     redact::{self, Door},
@@ -30,6 +31,10 @@ use crate::{
 
 /// How long sinks may take to send what they have at the end: less than the 30 s that Kubernetes gives a pod.
 const DRAIN: Duration = Duration::from_secs(20);
+/// How long the last word may take to be written. A disk that is full never takes it, and what follows is worth more.
+const STAMP: Duration = Duration::from_secs(2);
+/// Before a new leader that cannot read its state file looks again.
+const TAKE_OVER_AGAIN: Duration = Duration::from_secs(1);
 
 /// Where the cluster's uid is kept in the store's `meta` table.
 const CLUSTER_UID: &str = "cluster_uid";
@@ -244,6 +249,8 @@ pub async fn run(
     let mut watching = tokio::spawn(async move { fleet.run(fleet_stop, selected).await });
 
     let mut reloaded = 0;
+    // A disk that is full holds it up, and must hold up nothing else.
+    let mut taking_over: Option<BoxFuture<'static, Result<u64, ledger::Error>>> = None;
     let ended = loop {
         tokio::select! {
             () = shutdown.begun() => break Ok(()),
@@ -255,15 +262,19 @@ pub async fn run(
                 Ended::StoreClosed => break Err(Error::Broken("the store ended".into())),
                 Ended::Failed(why) => break Err(Error::Broken(format!("sink {name} ended: {why}"))),
             },
+            Some(told) = OptionFuture::from(taking_over.as_mut()) => {
+                taking_over = None;
+                tracing::info!(told = told?, "what the leader before had delivered is off the list");
+                delivery.lead()?;
+                leader.send_replace(true);
+            },
             turn = next_turn(&mut replica) => match turn {
                 Some(Turn::Lead(left)) => {
-                    let identity = replica.as_ref().map_or("", Replica::identity);
-                    let told = left.heed(&ledger, &store, identity).await?;
-                    tracing::info!(told, "what the leader before had delivered is off the list");
-                    delivery.lead()?;
-                    leader.send_replace(true);
+                    let identity = replica.as_ref().map_or("", Replica::identity).to_owned();
+                    taking_over = Some(Box::pin(take_over(left, ledger.clone(), store.clone(), identity)));
                 }
                 Some(Turn::StandBy) => {
+                    taking_over = None;
                     delivery.stop_leading().await;
                     leader.send_replace(false);
                 }
@@ -300,8 +311,9 @@ pub async fn run(
     }
     factory.shut_down().await;
     tasks.shutdown().await;
-    // A store that has ended has its own reason.
-    let _ = absence::stamp(&store).await;
+    drop(taking_over);
+    // A store that has ended has its own reason; of one that cannot be written the absence begins earlier.
+    let _ = tokio::time::timeout(STAMP, absence::stamp(&store)).await;
     for sink in delivery.drain(DRAIN).await {
         tracing::warn!(%sink, "it was not done in time; the rest is sent after the next start");
     }
@@ -312,6 +324,20 @@ pub async fn run(
     // Committing what is left may take a moment; it must not hold up the runtime.
     let _ = tokio::task::spawn_blocking(move || writing.join()).await;
     ended
+}
+
+/// Takes off the list what the leader before has delivered, and says how much that was. A file that cannot be read may be
+/// mended yet: until then this replica does not deliver, and whether it leads is for the election to say.
+async fn take_over(left: Left, ledger: Ledger, store: Store, identity: String) -> Result<u64, ledger::Error> {
+    loop {
+        match left.heed(&ledger, &store, &identity).await {
+            Err(ledger::Error::Read(error)) if store.may_heal(&error) => {
+                tracing::warn!(%error, "what the leader before had delivered cannot be taken off the list; trying again");
+                tokio::time::sleep(TAKE_OVER_AGAIN).await;
+            }
+            other => return other,
+        }
+    }
 }
 
 /// Never, when there is no other replica.

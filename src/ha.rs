@@ -140,6 +140,8 @@ impl Replica {
             store: store.clone(),
             mark: String::new(),
             next_mark: Instant::now(),
+            failing: None,
+            fit: true,
             turns,
             status,
             left,
@@ -209,6 +211,10 @@ struct Candidate {
     /// The newest mark of this replica's own; empty before the first.
     mark: String,
     next_mark: Instant,
+    /// Since when the state file cannot be written.
+    failing: Option<Instant>,
+    /// Whether that lets it lead.
+    fit: bool,
     turns: mpsc::UnboundedSender<Turn>,
     status: watch::Sender<Status>,
     left: watch::Sender<Left>,
@@ -225,6 +231,7 @@ enum Failure {
 impl Candidate {
     async fn run(mut self, release: CancellationToken) {
         loop {
+            self.look_at_disk();
             match self.elector.next(Instant::now()) {
                 Action::Wait(until) => tokio::select! {
                     () = tokio::time::sleep_until(until) => {}
@@ -240,6 +247,23 @@ impl Candidate {
                 }
             }
         }
+    }
+
+    /// Whoever cannot write down what it delivers leaves that to another: its Lease runs out.
+    fn look_at_disk(&mut self) {
+        let now = Instant::now();
+        let failing = self.store.health().borrow().failing.is_some();
+        self.failing = failing.then(|| self.failing.unwrap_or(now));
+        let waiting = self.store.disk_wait().and_then(|waited| now.checked_sub(waited));
+        self.elector.note_failing(self.failing.into_iter().chain(waiting).min());
+        match (self.fit, self.elector.is_fit(now)) {
+            (true, false) => {
+                tracing::warn!("the state file cannot be written: this replica does not lead until it can");
+            }
+            (false, true) => tracing::info!("the state file can be written again: this replica may lead"),
+            _ => {}
+        }
+        self.fit = self.elector.is_fit(now);
     }
 
     /// How long a request may take: there must be time for another one before the lead ends.
@@ -337,7 +361,8 @@ impl Candidate {
         if begun < self.next_mark {
             return;
         }
-        match tokio::time::timeout(patience, self.ledger.mark(&self.store)).await {
+        // Beyond the time that a sink's list may take comes what the disk takes.
+        match tokio::time::timeout(patience, self.ledger.mark(&self.store, patience / 2)).await {
             Ok(Ok(mark)) => self.mark = mark.to_text(MARK_BYTES),
             Ok(Err(error)) => tracing::warn!(%error, "what is delivered cannot be read for the other replicas"),
             Err(_) => tracing::warn!("what is delivered cannot be read in time for the other replicas"),

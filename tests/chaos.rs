@@ -30,7 +30,7 @@ use futures::future::join_all;
 use self::{
     faults::{Config, Rights},
     oracle::{Fresh, Replay},
-    schedule::{Schedule, Shape},
+    schedule::{Daemon, Schedule, Server, Shape},
     subject::{Subject, metric},
     timeline::Timeline,
     work::Work,
@@ -42,6 +42,12 @@ use crate::{
 
 /// In `make test`, each of two seeds.
 const SHORT: Duration = Duration::from_secs(30);
+/// Of these, the one for two replicas, and the one for a single one, of which more is asked: each event follows from the
+/// last. The server is killed and forgets its history while that one runs.
+const PAIR: u64 = 3;
+const ALONE: u64 = 141;
+/// What is to strike in so short a run begins by then: restarting a server takes its time.
+const EARLY_MS: u64 = 14_000;
 /// How long after the last fault everything may take to be told: the longest pause of a reflector is 30 s.
 const SETTLE: Duration = Duration::from_secs(150);
 /// What a process may take over what it took when it was first in sync, whatever is done to it and for however long: 4 MiB
@@ -97,9 +103,28 @@ fn the_schedule_is_a_pure_function_of_the_seed_and_holds_every_fault() {
     }
 }
 
+#[test]
+fn the_seeds_of_make_test_hold_what_they_were_chosen_for() {
+    let alone = |seed| {
+        let Schedule { shape, server, .. } = Schedule::new(seed, SHORT, Some(1));
+        let early = |wanted: fn(&Server) -> bool| server.iter().any(|at| at.ms < EARLY_MS && wanted(&at.what));
+        let struck = early(|what| matches!(what, Server::Kill { .. })) && early(|what| matches!(what, Server::Compact));
+        struck && !shape.resumable && !shape.by_namespace && !shape.everything && !shape.controllers
+    };
+    assert!(
+        alone(ALONE),
+        "{ALONE} does not: {:?} do",
+        (1..10_000).filter(|seed| alone(*seed)).take(5).collect::<Vec<_>>()
+    );
+    let pair = Schedule::new(PAIR, SHORT, Some(2));
+    let ends = |what: &Daemon| matches!(what, Daemon::Kill { .. } | Daemon::Stop { .. } | Daemon::Suspend { .. });
+    let ended: Vec<bool> = pair.daemon.iter().map(|lane| lane.iter().any(|at| ends(&at.what))).collect();
+    assert!(ended.contains(&true), "the lead never changes: {:?}", pair.daemon);
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nothing_is_lost_whatever_the_fixed_seed_does_to_two_replicas() {
-    run(3, SHORT, Some(2)).await;
+    run(PAIR, SHORT, Some(2)).await;
 }
 
 /// `make chaos` is this test: `KUBEDIFF_CHAOS_SEED`, `KUBEDIFF_CHAOS_SEEDS` (how many, from that one on),
@@ -109,11 +134,12 @@ async fn nothing_is_lost_whatever_a_random_seed_does() {
     let asked = |name: &str| std::env::var(name).ok().filter(|text| !text.is_empty());
     let number = |name: &str| asked(name).map(|text| text.parse().unwrap_or_else(|_| panic!("{name} is {text:?}")));
     // In `make test` the same one each time: a failure there is one of the change that is tested.
-    let random =
-        || if asked("KUBEDIFF_CHAOS_MINUTES").is_some() { rand::random_range(1_000..1_000_000) } else { 933_691 };
+    let pinned = ["KUBEDIFF_CHAOS_MINUTES", "KUBEDIFF_CHAOS_SEED"].iter().all(|name| asked(name).is_none());
+    let random = || if pinned { ALONE } else { rand::random_range(1_000..1_000_000) };
     let first: u64 = number("KUBEDIFF_CHAOS_SEED").unwrap_or_else(random);
     let seeds = number("KUBEDIFF_CHAOS_SEEDS").unwrap_or(1);
-    let replicas = number("KUBEDIFF_CHAOS_REPLICAS").map(|replicas| usize::try_from(replicas).expect("one or two"));
+    let replicas = number("KUBEDIFF_CHAOS_REPLICAS").or_else(|| pinned.then_some(1));
+    let replicas = replicas.map(|replicas| usize::try_from(replicas).expect("one or two"));
     assert!(replicas.is_none_or(|replicas| (1..=2).contains(&replicas)), "one or two replicas");
     let length = asked("KUBEDIFF_CHAOS_MINUTES").map_or(SHORT, |text| {
         let minutes: f64 = text.parse().unwrap_or_else(|_| panic!("KUBEDIFF_CHAOS_MINUTES is {text:?}"));

@@ -274,3 +274,31 @@ async fn what_the_leader_could_not_deliver_the_other_does_when_it_takes_over() {
     assert!(replay.duplicates <= 50, "{}", replay.duplicates);
     b.stop().await;
 }
+
+#[tokio::test]
+async fn a_leader_with_a_full_disk_leaves_the_lead_to_the_other_and_nothing_is_lost() {
+    let cluster = harness::cluster().await;
+    let ns = cluster.namespace("disk").await;
+    let receiver = Receiver::start();
+    let [mut a, mut b] =
+        ["a", "b"].map(|name| Kubediff::new(cluster.kubeconfig(), &config(&ns, name, &receiver, QUICK)));
+    a.start_to_be_limited().await;
+    leads(&a).await;
+    b.start().await;
+    let load = Load::new(cluster.access(), ns.name()).slow(Duration::from_millis(60));
+    let filling = async {
+        delivers_times(&receiver, "a", 10).await;
+        a.fill_disk(true);
+        delivers_times(&receiver, "b", 10).await;
+        assert!(a.said("this replica does not lead until it can"));
+        assert_eq!(holder(cluster, &ns).await, "b");
+        // And leads again when there is room.
+        b.kill();
+        a.fill_disk(false);
+        delivers(&receiver, "a").await;
+    };
+    let done = load.run_until(26, 40, filling).await;
+    let replay = Replay::wait_until_equal(&receiver, cluster.access(), ns.name(), done).await;
+    replay.assert_each_once(done, &load);
+    a.stop().await;
+}

@@ -75,11 +75,32 @@ pub struct Elector {
     taken_until: Option<Instant>,
     /// When it is time to look or to write again.
     next: Instant,
+    /// Since when this replica cannot write down what it delivers.
+    failing: Option<Instant>,
 }
 
 impl Elector {
     pub fn new(me: impl Into<String>, times: Times, now: Instant) -> Self {
-        Self { me: me.into(), times, state: State::Standby, record: None, fresh: false, taken_until: None, next: now }
+        Self {
+            me: me.into(),
+            times,
+            state: State::Standby,
+            record: None,
+            fresh: false,
+            taken_until: None,
+            next: now,
+            failing: None,
+        }
+    }
+
+    /// Since when this replica cannot write down what it delivers; `None` when it can.
+    pub fn note_failing(&mut self, since: Option<Instant>) {
+        self.failing = since;
+    }
+
+    /// Who cannot write for as long as a leader may go without a renewal neither leads nor takes the lead.
+    pub fn is_fit(&self, now: Instant) -> bool {
+        self.failing.is_none_or(|since| now < since + self.times.renew)
     }
 
     pub fn is_leading(&self) -> bool {
@@ -106,7 +127,7 @@ impl Elector {
                 self.state = State::Standby;
                 Action::StepDown
             }
-            State::Leading { deadline } if now >= deadline => {
+            State::Leading { deadline } if now >= deadline || !self.is_fit(now) => {
                 self.state = State::Standby;
                 self.fresh = false;
                 Action::StepDown
@@ -115,6 +136,11 @@ impl Elector {
             State::Standby if now < self.next => Action::Wait(self.next),
             _ if !self.fresh => Action::Read,
             State::Leading { .. } => self.write(),
+            State::Standby if !self.is_fit(now) => {
+                self.fresh = false;
+                self.next = now + self.times.retry;
+                Action::Wait(self.next)
+            }
             State::Standby => match self.taken_until.filter(|until| now < *until) {
                 None => self.write(),
                 Some(until) => {

@@ -225,6 +225,26 @@ async fn one_renewal_that_fails_is_tried_again_in_time() {
     assert!(a.leads(), "7 s without the server are no reason to stop");
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_leader_that_cannot_write_leaves_the_lead_to_another_and_takes_none() {
+    let (mut server, mut a, mut b) = (Server::default(), member("a"), member("b"));
+    a.step(&mut server);
+    b.step(&mut server);
+    a.elector.note_failing(Some(Instant::now()));
+    let stopped = run(&mut server, &mut a, &mut b, |a, _| !a.leads()).await;
+    assert!((9.9..10.2).contains(&stopped), "a short trouble is no reason: {stopped}");
+    let begun = run(&mut server, &mut a, &mut b, |_, b| b.leads()).await;
+    assert!((12.0..=15.3).contains(&begun), "as soon as its Lease has run out: {begun}");
+    // Nor does it take one that is nobody's.
+    server.write("");
+    server.cut_off = vec!["b"];
+    let began = Instant::now();
+    run(&mut server, &mut a, &mut b, |_, _| began.elapsed() > secs(60)).await;
+    assert!(!a.leads());
+    a.elector.note_failing(None);
+    assert!(run(&mut server, &mut a, &mut b, |a, _| a.leads()).await <= 2.1, "and does when it can write again");
+}
+
 #[test]
 fn a_status_is_a_sentence() {
     let status = |leading, reached, holder: &str, problem: Option<&str>| {

@@ -332,6 +332,9 @@ impl Teller {
 
     /// What a failure means for what was to be told, and for when the next call may be made.
     fn verdict(&mut self, failed: Failed) -> Verdict {
+        if !self.seat.shared.lead.holds() {
+            return Verdict::Keep;
+        }
         let outcome = match failed {
             Failed::Outcome(outcome) => outcome,
             Failed::Gone => Outcome::retry("the message is gone"),
@@ -390,6 +393,10 @@ impl Teller {
     async fn call(&mut self, call: Call<'_>) -> Result<Option<Place>, Failed> {
         // Draining has a deadline of its own.
         tokio::time::sleep(self.pace.take(now_ms())).await;
+        // Whoever leads now tells it.
+        if !self.seat.shared.lead.holds() {
+            return Err(Outcome::retry("this replica leads no more").into());
+        }
         failpoint::hit("before-send");
         self.seat.counts.attempts.fetch_add(1, Ordering::Relaxed);
         let chat = self.chat.clone();

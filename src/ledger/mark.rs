@@ -8,6 +8,7 @@
 use std::{
     collections::{BTreeMap, HashMap, btree_map::Entry},
     sync::Arc,
+    time::{Duration, Instant},
 };
 
 use rusqlite::{Connection, params};
@@ -24,6 +25,9 @@ use crate::cluster::store::{
 const OBJECTS: usize = 200;
 /// Deliveries that are looked at, and taken off the list, at a time.
 const PAGE: usize = 2_000;
+/// How long reading a mark may take when nobody waits for it.
+#[cfg(test)]
+pub(super) const AT_EASE: Duration = Duration::from_secs(60);
 
 /// Which change a delivery tells of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,15 +78,27 @@ struct Waits {
 }
 
 impl Mark {
-    /// Reads it off the file, within one moment of it. `sinks` are names and row numbers.
-    pub fn read(connection: &Connection, sinks: &[(Arc<str>, i64)]) -> Result<Self, rusqlite::Error> {
+    /// Reads it off the file, within one moment of it. `sinks` are names and row numbers. Each has its part of the time:
+    /// of one with a list that is too long for it nothing is said, and the others do not suffer from it.
+    pub fn read(connection: &Connection, sinks: &[(Arc<str>, i64)], within: Duration) -> Result<Self, rusqlite::Error> {
+        let until = Instant::now() + within;
         // The cursors must not be newer than the list of what waits.
         let moment = connection.unchecked_transaction()?;
         let mut mark = Self { feeds: feeds(&moment)?, sinks: BTreeMap::new() };
-        for (name, id) in sinks {
-            mark.sinks.insert((**name).to_owned(), Waits::read(&moment, *id, OBJECTS)?);
+        for (n, (name, id)) in sinks.iter().enumerate() {
+            let left = u32::try_from(sinks.len() - n).unwrap_or(u32::MAX);
+            let until = Instant::now() + until.saturating_duration_since(Instant::now()) / left;
+            match Waits::read(&moment, *id, OBJECTS, until)? {
+                Some(waits) => drop(mark.sinks.insert((**name).to_owned(), waits)),
+                None => tracing::warn!(sink = %name, "its list is too long to say what of it is delivered"),
+            }
         }
         Ok(mark)
+    }
+
+    #[cfg(test)]
+    pub(super) fn speaks_of(&self, sink: &str) -> bool {
+        self.sinks.contains_key(sink)
     }
 
     /// Up to which version it speaks of a feed.
@@ -152,28 +168,42 @@ impl Mark {
 }
 
 impl Waits {
-    fn read(connection: &Connection, sink: i64, objects: usize) -> Result<Self, rusqlite::Error> {
-        let limit = i64::try_from(objects).unwrap_or(i64::MAX).saturating_add(1);
-        let mut rows = by(connection, "object", sink, limit)?;
-        let mut waits = Self::default();
-        if rows.len() <= objects {
-            waits.objects.append(&mut rows);
+    /// `None` when it took longer than that. One walk over the list, which is kept in the order of the events and not of
+    /// objects: nothing is sorted, however long it is.
+    fn read(
+        connection: &Connection,
+        sink: i64,
+        objects: usize,
+        until: Instant,
+    ) -> Result<Option<Self>, rusqlite::Error> {
+        let mut statement = connection
+            .prepare_cached("SELECT object, feed, after FROM deliveries WHERE sink = ?1 AND version IS NOT NULL")?;
+        let mut rows = statement.query([sink])?;
+        let (mut waits, mut looked) = (Self::default(), 0_usize);
+        while let Some(row) = rows.next()? {
+            looked += 1;
+            if looked.is_multiple_of(PAGE) && Instant::now() >= until {
+                return Ok(None);
+            }
+            let after: i64 = row.get(2)?;
+            let first = |of: &mut BTreeMap<i64, i64>, key| {
+                of.entry(key).and_modify(|first| *first = after.min(*first)).or_insert(after);
+            };
+            first(&mut waits.feeds, row.get(1)?);
+            if waits.objects.len() <= objects {
+                first(&mut waits.objects, row.get(0)?);
+            }
+        }
+        if waits.objects.len() <= objects {
+            waits.feeds.clear();
         } else {
-            waits.feeds = by(connection, "feed", sink, i64::MAX)?;
+            waits.objects.clear();
         }
         let since: Option<String> =
             connection.prepare_cached("SELECT since FROM sinks WHERE id = ?1")?.query_row([sink], |row| row.get(0))?;
         waits.since = since.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default();
-        Ok(waits)
+        Ok(Some(waits))
     }
-}
-
-/// After which version the first delivery waits that has a place, by one of the columns.
-fn by(connection: &Connection, column: &str, sink: i64, limit: i64) -> Result<BTreeMap<i64, i64>, rusqlite::Error> {
-    let sql = format!(
-        "SELECT {column}, min(after) FROM deliveries WHERE sink = ?1 AND version IS NOT NULL GROUP BY {column} LIMIT ?2"
-    );
-    connection.prepare_cached(&sql)?.query_map([sink, limit], |row| Ok((row.get(0)?, row.get(1)?)))?.collect()
 }
 
 /// Where each feed begins, and its cursor; of those that are over, how far they came, and their end.
@@ -240,9 +270,10 @@ impl Ledger {
 
     /// What this replica can say it has delivered. It also stops heeding what the leader before had delivered where the
     /// feeds have come as far: after a restore of the cluster the same versions come again and mean something else.
-    pub async fn mark(&self, store: &Store) -> Result<Mark, Error> {
+    /// Of sinks whose lists are too long to be read within that time it says nothing.
+    pub async fn mark(&self, store: &Store, within: Duration) -> Result<Mark, Error> {
         let (store, sinks) = (store.clone(), self.sink_rows());
-        let read = tokio::task::spawn_blocking(move || Mark::read(store.reader()?.connection(), &sinks));
+        let read = tokio::task::spawn_blocking(move || Mark::read(store.reader()?.connection(), &sinks, within));
         let mark = read.await.map_err(|_| crate::cluster::reflector::Closed)??;
         if let Some(told) = self.shared.plan().told.clone() {
             let ahead = told.ahead_of(&mark.feeds);
@@ -259,14 +290,18 @@ impl Ledger {
         self.replace_plan(|plan| plan.told = Some(mark.clone()));
         let sinks = self.sink_rows();
         let mut removed = 0;
+        let mut reader = store.reader()?;
         for (name, id) in sinks.clone() {
             let mut after = Some(0);
             while let Some(from) = after {
-                let (store_, mark, name) = (store.clone(), mark.clone(), name.clone());
+                let (mark, name) = (mark.clone(), name.clone());
                 let read = tokio::task::spawn_blocking(move || {
-                    covered(store_.reader()?.connection(), &mark, (&name, id), from)
+                    let found = covered(reader.connection(), &mark, (&name, id), from);
+                    (reader, found)
                 });
-                let (seqs, last) = read.await.map_err(|_| crate::cluster::reflector::Closed)??;
+                let (back, found) = read.await.map_err(|_| crate::cluster::reflector::Closed)?;
+                reader = back;
+                let (seqs, last) = found?;
                 after = last;
                 removed += seqs.len() as u64;
                 if !seqs.is_empty() {
@@ -274,6 +309,7 @@ impl Ledger {
                 }
             }
         }
+        drop(reader);
         self.extend(store, &mark, &sinks).await?;
         Ok(removed)
     }

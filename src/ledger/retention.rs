@@ -17,6 +17,8 @@ use crate::cluster::store::{Reader, Store};
 
 /// Rows a step.
 const STEP: i64 = 500;
+/// Events that a step looks at to find some that nobody waits for: others wait for the writer meanwhile.
+const WINDOW: i64 = 20 * STEP;
 /// Pages given back to the file system a step.
 const VACUUM: i64 = 500;
 /// How often the file is looked at, and how often for what people asked for in it: dead letters, silences.
@@ -60,6 +62,8 @@ pub struct Removed {
     pub no_room: u64,
     /// There may be more to do.
     pub more: bool,
+    /// Up to this event all were seen to wait for a sink. The next step of the same pass goes on from there.
+    pub waiting_to: i64,
 }
 
 pub(super) async fn run(store: Store, shared: Arc<Shared>, keep: Keep, stop: CancellationToken) -> Ended {
@@ -92,8 +96,10 @@ pub(super) async fn run(store: Store, shared: Arc<Shared>, keep: Keep, stop: Can
             continue;
         }
         next = tokio::time::Instant::now() + EVERY;
+        let mut waiting_to = 0;
         loop {
-            let Ok(removed) = step(&store, &shared, keep).await else { return Ended::StoreClosed };
+            let Ok(removed) = step(&store, &shared, keep, waiting_to).await else { return Ended::StoreClosed };
+            waiting_to = removed.waiting_to;
             if !removed.more || stop.is_cancelled() {
                 break;
             }
@@ -117,11 +123,12 @@ pub(super) async fn step(
     store: &Store,
     shared: &Shared,
     keep: Keep,
+    waiting_to: i64,
 ) -> Result<Removed, crate::cluster::reflector::Closed> {
     let (told, result) = std::sync::mpsc::channel();
     store
         .write(Box::new(move |transaction| {
-            let mut removed = remove(transaction, keep, now_ms())?;
+            let mut removed = remove(transaction, keep, now_ms(), waiting_to)?;
             removed.more |= vacuum(transaction)?;
             let _ = told.send(removed);
             Ok(())
@@ -173,10 +180,16 @@ async fn revive(
     Ok(())
 }
 
-/// Removes the oldest rows that have to go, at most a step's worth.
-pub fn remove(transaction: &Transaction<'_>, keep: Keep, now: i64) -> Result<Removed, rusqlite::Error> {
+/// Removes the oldest rows that have to go, at most a step's worth. Events up to `waiting_to` are taken to wait for a sink,
+/// as an earlier step of this pass has found.
+pub fn remove(
+    transaction: &Transaction<'_>,
+    keep: Keep,
+    now: i64,
+    waiting_to: i64,
+) -> Result<Removed, rusqlite::Error> {
     let cutoff = now.saturating_sub(millis(keep.age));
-    let mut removed = Removed::default();
+    let mut removed = Removed { waiting_to, ..Removed::default() };
     // The oldest by number are the oldest by time; only the first few need to be looked at.
     let old: Vec<i64> = transaction
         .prepare_cached("SELECT seq FROM (SELECT seq, time FROM events ORDER BY seq LIMIT ?1) WHERE time < ?2")?
@@ -190,23 +203,26 @@ pub fn remove(transaction: &Transaction<'_>, keep: Keep, now: i64) -> Result<Rem
     if used_bytes(transaction)? <= keep.max_bytes {
         return Ok(removed);
     }
-    // Most often one of the oldest is idle; when they all wait for a sink, the others have to be looked at.
-    let idle = |window: &str| -> Result<Vec<i64>, rusqlite::Error> {
-        transaction
-            .prepare_cached(&format!(
-                "SELECT seq FROM (SELECT seq FROM events ORDER BY seq {window}) e
-                 WHERE NOT EXISTS (SELECT 1 FROM sinks s JOIN deliveries d ON d.sink = s.id AND d.seq = e.seq) LIMIT ?1"
-            ))?
-            .query_map([STEP], |row| row.get(0))?
-            .collect()
-    };
-    let mut idle_events = idle("LIMIT 20 * ?1")?;
-    if idle_events.is_empty() {
-        idle_events = idle("")?;
-    }
-    removed.no_room += forget(transaction, &idle_events)?;
-    removed.events += idle_events.len() as u64;
-    if idle_events.is_empty() {
+    let idle: Vec<i64> = transaction
+        .prepare_cached(
+            "SELECT seq FROM (SELECT seq FROM events WHERE seq > ?3 ORDER BY seq LIMIT ?2) e
+             WHERE NOT EXISTS (SELECT 1 FROM sinks s JOIN deliveries d ON d.sink = s.id AND d.seq = e.seq) LIMIT ?1",
+        )?
+        .query_map([STEP, WINDOW, waiting_to], |row| row.get(0))?
+        .collect::<Result<_, _>>()?;
+    removed.no_room += forget(transaction, &idle)?;
+    removed.events += idle.len() as u64;
+    if idle.is_empty() {
+        let (last, looked): (Option<i64>, i64) = transaction
+            .prepare_cached(
+                "SELECT max(seq), count(*) FROM (SELECT seq FROM events WHERE seq > ?1 ORDER BY seq LIMIT ?2)",
+            )?
+            .query_row([waiting_to, WINDOW], |row| Ok((row.get(0)?, row.get(1)?)))?;
+        removed.waiting_to = last.unwrap_or(waiting_to);
+        if looked >= WINDOW {
+            removed.more = true;
+            return Ok(removed);
+        }
         let oldest: Vec<i64> = transaction
             .prepare_cached("SELECT seq FROM events ORDER BY seq LIMIT ?1")?
             .query_map([STEP], |row| row.get(0))?

@@ -180,7 +180,10 @@ impl Worker {
                 events.push(event);
                 sending.push(*seq);
             }
-            if !events.is_empty() {
+            // Reading them took time.
+            if !events.is_empty() && !self.seat.shared.lead.holds() {
+                self.queue.put_back(&sending);
+            } else if !events.is_empty() {
                 self.send(sending, events);
             }
         }

@@ -272,9 +272,9 @@ pub async fn daemon(
             }
             Daemon::DiskFull { ms } => {
                 let before = subject.said(FULL);
-                subject.fill_disk(true);
+                subject.fill_disk(true).await;
                 tokio::time::sleep(millis(*ms)).await;
-                subject.fill_disk(false);
+                subject.fill_disk(false).await;
                 // One that had not opened its file yet says so and ends; what runs it starts it again.
                 if let Some(ended) = subject.died() {
                     timeline.note(format_args!("kubediff {replica}: began without room: {ended}"));

@@ -9,7 +9,7 @@ use std::{
         Arc, Mutex,
         atomic::{AtomicU64, Ordering},
     },
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use crate::harness::{PATIENCE, cluster::free_port, guard, guard::Daemon, poll};
@@ -45,8 +45,11 @@ pub struct Subject {
     usage: Arc<Usage>,
 }
 
-/// Becomes the program, with its output in a file that a limit of its own does not reach.
-const SCRIPT: &str = r#"trap '' XFSZ; log=$1; shift; exec env "$@" > >(exec cat >>"$log") 2>&1"#;
+/// Becomes the program, with its output in a file that a limit of its own does not reach. When all of it is written, there
+/// is a second file that says so.
+const SCRIPT: &str = r#"trap '' XFSZ; log=$1; shift; exec env "$@" > >(cat >>"$log"; : >"$log.whole") 2>&1"#;
+/// How long that may take when the program is gone. One that was ended before it began may never have come so far.
+const WRITTEN: Duration = Duration::from_secs(5);
 
 impl Subject {
     pub fn new(dir: &Path, kubeconfig: &Path) -> Self {
@@ -155,6 +158,7 @@ impl Subject {
         running.signal("TERM");
         let ended = poll(PATIENCE, "kubediff to finish", async || running.exited()).await;
         self.usage.pid.store(0, Ordering::SeqCst);
+        self.wait_for_log();
         if ended.success() || self.log_tail().is_empty() {
             Ok(())
         } else {
@@ -167,7 +171,16 @@ impl Subject {
         let ended = self.running.as_mut()?.exited()?;
         self.usage.pid.store(0, Ordering::SeqCst);
         self.running = None;
+        self.wait_for_log();
         Some(format!("it ended with {ended}: {}", self.log_tail()))
+    }
+
+    /// Until the last words of a process that is gone are in its log.
+    fn wait_for_log(&self) {
+        let (whole, until) = (format!("{}.whole", self.log(self.starts)), Instant::now() + WRITTEN);
+        while !Path::new(&whole).exists() && Instant::now() < until {
+            std::thread::sleep(Duration::from_millis(1));
+        }
     }
 
     pub fn log_tail(&self) -> String {
@@ -176,9 +189,16 @@ impl Subject {
         lines[lines.len().saturating_sub(15)..].join("\n")
     }
 
-    /// From now on no file of the process may grow beyond its first page: what it writes fails, as on a full disk.
-    pub fn fill_disk(&self, full: bool) {
-        let Some(running) = &self.running else { return };
+    /// From now on no file of the process may grow beyond its first page: what it writes fails, as on a full disk. Waits
+    /// until it is kubediff: the shell before it would hand the limit on to who writes the log.
+    pub async fn fill_disk(&mut self, full: bool) {
+        let Some(running) = &mut self.running else { return };
+        let name = format!("/proc/{}/comm", running.pid());
+        poll(PATIENCE, "the shell to become kubediff", async || {
+            let begun = std::fs::read_to_string(&name).is_ok_and(|name| name.trim() == "kubediff");
+            (begun || running.exited().is_some()).then_some(())
+        })
+        .await;
         let limit = if full { "--fsize=4096:" } else { "--fsize=unlimited:" };
         let mut set = Command::new("prlimit");
         let set = set.args(["--pid", &running.pid().to_string(), limit]).stderr(std::process::Stdio::null()).status();

@@ -3,8 +3,12 @@
 //! Of one kubediff every event follows from the last one of its object, whatever was done to it. Of two replicas a new
 //! leader may tell again what the one before it had told last: with the same ids; or, where one of the two was away for
 //! longer than the server keeps history and tells in sum what the other tells one by one, in other events (decision 7).
-//! Those in sum say that they are late. And of an object that one of them never saw, because it was away for all of its life, the other tells
-//! the end when it leads again: the next object of that name may be told of before. Nothing else.
+//! Those in sum say that they are late, have the id of the last version that they sum up, and come to the same document.
+//! And of an object that one of them never saw, because it was away for all of its life, the other tells the end when it
+//! leads again: the next object of that name may be told of before. Nothing else.
+
+#[cfg(test)]
+mod tests;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -32,14 +36,21 @@ struct Told {
     deleted: bool,
 }
 
+/// What an id said when it came first; of what was told in sum and also as the watch told it, the latter.
+#[derive(Clone, Copy, Debug)]
+struct Said {
+    digest: u64,
+    live: bool,
+}
+
 /// What the received events come to.
 #[derive(Default)]
 pub struct Replay {
     /// Requests that are taken in.
     read: usize,
     objects: BTreeMap<String, Known>,
-    /// By id, what it said: the same id never says two things.
-    seen: HashMap<String, u64>,
+    /// By id: the same one never says two things.
+    seen: HashMap<String, Said>,
     told: BTreeMap<String, Vec<Told>>,
     /// By uid, objects in whose place another of the same name was told of: their ends have to be told yet.
     succeeded: BTreeMap<String, Known>,
@@ -118,19 +129,23 @@ impl Replay {
 
     fn take(&mut self, event: &Value) {
         let id = event["id"].as_str().unwrap_or_default().to_owned();
-        let digest = self.digest(event);
-        match self.seen.insert(id, digest) {
-            Some(before) if before == digest => {
+        let said = Said { digest: self.digest(event), live: event["observed"] == "live" };
+        match self.seen.get(&id).copied() {
+            Some(before) if before.digest == said.digest => {
                 self.duplicates += 1;
                 return;
             }
-            // The same version, as the watch told it and in sum.
-            Some(_) if self.pair && event["observed"] != "live" => {
+            // The same version as the watch told it and in sum, whichever came first.
+            Some(before) if self.pair && !(before.live && said.live) => {
                 self.duplicates += 1;
+                if said.live {
+                    self.seen.insert(id, said);
+                }
+                self.compare(event);
                 return;
             }
             Some(_) => self.wrong.push(format!("an id came again with another content: {event}")),
-            None => {}
+            None => drop(self.seen.insert(id, said)),
         }
         let resource = &event["resource"];
         let text = |field: &str| resource[field].as_str().unwrap_or_default().to_owned();
@@ -149,6 +164,16 @@ impl Replay {
         let version = number(&resource["resourceVersion"]);
         let deleted = event["type"] == "deleted";
         let (key, uid) = (key(&group, &plural, &namespace, &name), text("uid"));
+        // Of what is gone one of them may have seen more than the other, which found the end with that of its resource.
+        let gone = self.told.get(&uid).is_some_and(|told| told.iter().any(|event| event.deleted));
+        if self.pair && gone && !deleted {
+            if live && group != GROUP && !self.told_otherwise(&uid, false) {
+                self.wrong.push(format!("{key}: told after its end: {event}"));
+            }
+            self.tell_again(&key, &uid, version, event);
+            self.told.entry(uid).or_default().push(Told { version, live, deleted });
+            return;
+        }
         match self.apply(&key, &uid, version, event) {
             Ok(()) => {}
             // What it sums up was told before by the other replica, or is part of what that had told in sum.
@@ -205,18 +230,38 @@ impl Replay {
         self.summaries += 1;
         let newer = self.objects.get(key).is_some_and(|known| known.uid == uid && known.version < version);
         let document = match event["type"].as_str().unwrap_or_default() {
-            "created" if newer => Ok(event["object"].clone()),
-            "updated" if newer => {
+            "created" => Ok(event["object"].clone()),
+            "updated" => {
                 let before = number(&event["resource"]["previousResourceVersion"]);
                 let past = self.past.get(uid).and_then(|past| past.range(..=before).next_back());
                 past.ok_or_else(|| format!("nothing is known of {before}")).and_then(|(_, past)| patched(past, event))
             }
-            // Of what is older than what was told, or gone, there is nothing to learn.
             _ => return,
         };
         match document {
-            Ok(document) => self.put(key, uid, version, document),
-            Err(why) => self.wrong.push(format!("{key}: {why}: {event}")),
+            Ok(document) if newer => self.put(key, uid, version, document),
+            // Older than what was told, or gone: what is told next may begin there.
+            Ok(document) => drop(self.past.entry(uid.to_owned()).or_default().entry(version).or_insert(document)),
+            Err(why) if newer => self.wrong.push(format!("{key}: {why}: {event}")),
+            Err(_) => {}
+        }
+    }
+
+    /// The same version told in another way comes to the same document, where its beginning is known.
+    fn compare(&mut self, event: &Value) {
+        let (resource, kind) = (&event["resource"], event["type"].as_str().unwrap_or_default());
+        let Some(past) = self.past.get(resource["uid"].as_str().unwrap_or_default()) else { return };
+        let Some(told) = past.get(&number(&resource["resourceVersion"])).filter(|_| kind != "deleted") else { return };
+        let other = match kind {
+            "created" => Some(Ok(event["object"].clone())),
+            _ => past.get(&number(&resource["previousResourceVersion"])).map(|before| patched(before, event)),
+        };
+        match other {
+            Some(Ok(other)) if other != *told => {
+                self.wrong.push(format!("the same version came to another document: {told}, and by {event}"));
+            }
+            Some(Err(why)) => self.wrong.push(format!("{why}: {event}")),
+            _ => {}
         }
     }
 

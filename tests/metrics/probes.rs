@@ -1,11 +1,16 @@
 //! `/livez` and `/readyz` of the running program: what they say, and when.
 
+use std::time::Duration;
+
 use super::get;
 use crate::{
     delivery::daemon::Kubediff,
     harness::{self, Fault, Matching, PATIENCE, Proxy, cluster::free_port, poll},
     permissions,
 };
+
+/// What Kubernetes gives a pod to end.
+const GRACE: Duration = Duration::from_secs(30);
 
 #[tokio::test]
 async fn the_probes_say_why() {
@@ -76,5 +81,29 @@ async fn it_is_ready_with_one_bad_resource_and_not_with_nothing_in_sync_or_a_ful
     assert_eq!(get(port, "/livez").await.0, 200, "a restart would not make room");
     kubediff.fill_disk(false);
     until("it can be written again", 200, "[+] state: writable").await;
+    kubediff.stop().await;
+}
+
+#[tokio::test]
+async fn a_full_disk_does_not_hold_up_the_end() {
+    let cluster = harness::cluster().await;
+    let ns = cluster.namespace("ends").await;
+    let port = free_port();
+    let config = format!(
+        "[watch]\nnamespaces = [\"{ns}\"]\ninclude = [\"v1/configmaps\"]\n[server]\nprobes = \"127.0.0.1:{port}\"\npage = \"\"\n"
+    );
+    let mut kubediff = Kubediff::new(cluster.kubeconfig(), &config);
+    kubediff.start_to_be_limited().await;
+    kubediff.fill_disk(true);
+    cluster.kubectl(&["create", "configmap", "a", "-n", ns.name()]).await;
+    poll(PATIENCE, "the state file cannot be written", async || {
+        get(port, "/readyz").await.1.contains("[-] state: ").then_some(())
+    })
+    .await;
+    let began = std::time::Instant::now();
+    kubediff.stop().await;
+    assert!(began.elapsed() < GRACE, "{:?}", began.elapsed());
+    // And what it could not store is read again.
+    kubediff.start().await;
     kubediff.stop().await;
 }

@@ -45,8 +45,11 @@ impl Query {
 
     /// At the last scrape.
     pub fn last(scrapes: &[Scrape], expr: &str) -> Self {
-        let end = scrapes[scrapes.len() - 1].at;
-        Self { expr: expr.to_owned(), start: end, end, step: 1.0 }
+        Self::at(&scrapes[scrapes.len() - 1], expr)
+    }
+
+    pub fn at(scrape: &Scrape, expr: &str) -> Self {
+        Self { expr: expr.to_owned(), start: scrape.at, end: scrape.at, step: 1.0 }
     }
 }
 

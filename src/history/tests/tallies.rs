@@ -76,7 +76,7 @@ async fn check(deeds: Vec<Deed>, forget: usize, late: usize, question: Asked, bu
     let cut = deeds.iter().take(forget).map(|deed| NOON + deed.0).max().unwrap_or(NOON);
     rig.store
         .write(Box::new(move |transaction| {
-            remove(transaction, Keep { age: std::time::Duration::ZERO, max_bytes: u64::MAX }, cut).map(drop)
+            remove(transaction, Keep { age: std::time::Duration::ZERO, max_bytes: u64::MAX }, cut, 0).map(drop)
         }))
         .await
         .unwrap();

@@ -80,7 +80,7 @@ async fn what_is_forgotten_is_gone_from_the_search_too_and_times_before_it_are_n
     rig.store
         .write(Box::new(move |transaction| {
             let keep = Keep { age: std::time::Duration::ZERO, max_bytes: u64::MAX };
-            assert_eq!(remove(transaction, keep, cut.as_millisecond() + 1)?.events, 10);
+            assert_eq!(remove(transaction, keep, cut.as_millisecond() + 1, 0)?.events, 10);
             Ok(())
         }))
         .await

@@ -1,11 +1,13 @@
 //! Two replicas with a ledger each, one history, and the mark between them.
 
-use super::*;
+use futures::future::BoxFuture;
+
+use super::{super::mark::AT_EASE, *};
 use crate::{
     cluster::{
         Feed, Resource, Scope, Version,
         reflector::{Target as _, Update},
-        store::FeedTarget,
+        store::{FeedTarget, Span},
     },
     redact::{self, Document, Door},
 };
@@ -77,7 +79,7 @@ impl Replica {
 
     /// What it says it has delivered, as another one reads it.
     async fn mark(&self) -> Mark {
-        let text = self.rig.ledger.mark(&self.rig.store).await.unwrap().to_text(1 << 20);
+        let text = self.rig.ledger.mark(&self.rig.store, AT_EASE).await.unwrap().to_text(1 << 20);
         Mark::from_text(&text).unwrap()
     }
 
@@ -421,4 +423,81 @@ async fn a_leader_that_had_to_list_again_speaks_for_all_that_it_has_told() {
     b.heed(&a).await;
     let begins: i64 = b.rig.count("SELECT begins FROM feeds");
     assert_eq!(begins, 10, "the leader has told all of the time before");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn of_a_list_that_is_too_long_to_be_read_in_time_nothing_is_said_and_the_other_sinks_do_not_suffer() {
+    let a = Replica::new(10).await;
+    let sinks: Vec<(Arc<str>, i64)> = vec![("long".into(), 77), ("a".into(), 1)];
+    let rows = "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 300000)
+        INSERT INTO deliveries (sink, seq, object, feed, after, version) SELECT 77, i, i, 5, i, i + 1 FROM n";
+    a.rig.store.write(Box::new(move |tx| tx.execute(rows, []).map(drop))).await.unwrap();
+    a.rig
+        .store
+        .write(Box::new(|tx| tx.execute("INSERT INTO sinks (id, name) VALUES (77, 'long')", []).map(drop)))
+        .await
+        .unwrap();
+    let read = |within| Mark::read(a.rig.store.reader().unwrap().connection(), &sinks, within).unwrap();
+    let live = |by| mark::Place { feed: 5, span: Span { after: by - 1, by } };
+    let whole = read(AT_EASE);
+    assert!(whole.speaks_of("long") && whole.speaks_of("a"));
+    assert!(!whole.covers("long", 9, live(9)));
+    // The second one has the rest of the time.
+    let hasty = read(Duration::from_millis(2));
+    assert!(!hasty.speaks_of("long") && hasty.speaks_of("a"));
+}
+
+/// A chat that takes one message a second, and knows whether the lead held at each.
+struct Slow {
+    lead: Lead,
+    posts: Mutex<Vec<bool>>,
+}
+
+impl sink::Chat for Slow {
+    fn post<'a>(
+        &'a self,
+        _: &'a sink::rollup::Card,
+        _: Option<&'a sink::Place>,
+    ) -> BoxFuture<'a, Result<Option<sink::Place>, sink::Failed>> {
+        self.posts.lock().unwrap().push(self.lead.holds());
+        Box::pin(std::future::ready(Ok(None)))
+    }
+
+    fn update<'a>(&'a self, _: &'a sink::Place, _: &'a sink::rollup::Card) -> BoxFuture<'a, Result<(), sink::Failed>> {
+        unreachable!("it has no messages that can be changed")
+    }
+
+    fn habits(&self) -> sink::Habits {
+        let second = Duration::from_secs(1);
+        sink::Habits { edits: false, wait: Duration::ZERO, max: second, interval: second, burst: 1 }
+    }
+
+    fn channel(&self, _: Option<&sink::Place>) -> String {
+        "slow".to_owned()
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_message_whose_turn_comes_when_the_lead_has_ended_is_not_sent_and_stays_on_the_list() {
+    let folder = folder();
+    let (ledger, recorder) = Ledger::new(sample::event().cluster);
+    let path = crate::cluster::store::Place::File(folder.path().join("k.db"));
+    let (store, writing) = Store::open(&path, Some(Box::new(recorder))).unwrap();
+    let chat = Arc::new(Slow { lead: ledger.lead().clone(), posts: Mutex::default() });
+    let sinks = vec![(settings("chat", quick()), Built::Chat(chat.clone()))];
+    let mut delivery = ledger.stand_by(store.clone(), Keep::default(), sinks).await.unwrap();
+    delivery.lead().unwrap();
+    let rig = Rig { ledger, store, writing, delivery: Some(delivery) };
+    rig.append([event("web", 1)]).await;
+    until("the first is sent", || chat.posts.lock().unwrap().len() == 1).await;
+    until("it is off the list", || rig.waiting() == 0).await;
+    // The second waits for its turn, a second after the first, and the lead ends meanwhile.
+    rig.ledger.lead().until(tokio::time::Instant::now() + Duration::from_millis(400));
+    rig.append([event("db", 2)]).await;
+    tokio::time::sleep(Duration::from_millis(1_500)).await;
+    assert_eq!((chat.posts.lock().unwrap().len(), rig.waiting()), (1, 1));
+    rig.ledger.lead().until(tokio::time::Instant::now() + Duration::from_secs(60));
+    until("it is sent when the lead is back", || chat.posts.lock().unwrap().len() == 2).await;
+    assert_eq!(*chat.posts.lock().unwrap(), [true, true]);
+    rig.close().await;
 }

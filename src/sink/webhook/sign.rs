@@ -1,4 +1,4 @@
-//! Standard Webhooks: an id that is the same on every attempt, a timestamp, and a signature by each secret.
+//! Standard Webhooks: an id that is the same for the same content, a timestamp, and a signature by each secret.
 
 use std::{sync::Arc, time::SystemTime};
 
@@ -48,7 +48,8 @@ impl Signer {
     }
 }
 
-/// The event's own id; of several, one that is the same for the same events.
+/// The event's own id; of several, one that is the same for the same events in the same order. An attempt that has others
+/// with it is another message: who receives it goes by the ids of the events.
 fn message_id(batch: &[Arc<Event>]) -> String {
     match batch {
         [one] => one.id.clone(),
@@ -58,5 +59,27 @@ fn message_id(batch: &[Arc<Event>]) -> String {
             let hash = hash.finalize();
             hash.iter().take(16).map(|byte| format!("{byte:02x}")).collect()
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sink::sample;
+
+    fn event(id: &str) -> Arc<Event> {
+        Arc::new(Event { id: id.to_owned(), ..sample::event() })
+    }
+
+    #[test]
+    fn a_message_has_the_id_of_its_one_event_or_that_of_its_content() {
+        let (a, b, c) = (event("a"), event("b"), event("c"));
+        assert_eq!(message_id(std::slice::from_ref(&a)), "a");
+        let of = |events: &[&Arc<Event>]| message_id(&events.iter().map(|event| (*event).clone()).collect::<Vec<_>>());
+        assert_eq!(of(&[&a, &b]), of(&[&a, &b]), "the same events are the same message, whenever they are sent");
+        // What is tried again in other company is another message, and must not be taken for the one before.
+        let ids = [of(&[&a, &b]), of(&[&a, &b, &c]), of(&[&b, &a]), of(&[&b, &c]), of(&[&a]), of(&[&b])];
+        let different: std::collections::BTreeSet<&String> = ids.iter().collect();
+        assert_eq!(different.len(), ids.len(), "{ids:?}");
     }
 }

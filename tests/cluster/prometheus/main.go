@@ -16,6 +16,7 @@ import (
 
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/model/textparse"
+	"github.com/prometheus/prometheus/model/value"
 	"github.com/prometheus/prometheus/promql"
 	"github.com/prometheus/prometheus/promql/parser"
 	"github.com/prometheus/prometheus/tsdb"
@@ -74,8 +75,9 @@ func run() error {
 		return err
 	}
 	defer db.Close()
+	before := map[string]labels.Labels{}
 	for _, scrape := range in.Scrapes {
-		if err := store(db, scrape.Text, milliseconds(scrape.At)); err != nil {
+		if before, err = store(db, scrape.Text, milliseconds(scrape.At), before); err != nil {
 			return fmt.Errorf("the scrape at %v: %w", scrape.At, err)
 		}
 	}
@@ -94,28 +96,40 @@ func run() error {
 	return json.NewEncoder(os.Stdout).Encode(answers)
 }
 
-func store(db *tsdb.DB, text string, at int64) error {
+// Gives the series of this scrape. Those of the one before that it lacks end with it, as Prometheus has it.
+func store(db *tsdb.DB, text string, at int64, before map[string]labels.Labels) (map[string]labels.Labels, error) {
 	appender := db.Appender(context.Background())
 	parse := textparse.NewPromParser([]byte(text), labels.NewSymbolTable(), false)
+	now := map[string]labels.Labels{}
 	for {
 		entry, err := parse.Next()
 		if errors.Is(err, io.EOF) {
-			return appender.Commit()
+			for key, gone := range before {
+				if _, found := now[key]; found {
+					continue
+				}
+				if _, err := appender.Append(0, gone, at, math.Float64frombits(value.StaleNaN)); err != nil {
+					return nil, err
+				}
+			}
+			return now, appender.Commit()
 		}
 		if err != nil {
-			return err
+			return nil, err
 		}
 		if entry != textparse.EntrySeries {
 			continue
 		}
-		_, _, value := parse.Series()
+		_, _, is := parse.Series()
 		var of labels.Labels
 		parse.Labels(&of)
 		// What Prometheus adds to what it scrapes from a pod.
 		builder := labels.NewBuilder(of)
 		builder.Set("job", "kubediff").Set("namespace", "kubediff").Set("pod", "kubediff-0")
-		if _, err := appender.Append(0, builder.Labels(), at, value); err != nil {
-			return err
+		series := builder.Labels()
+		now[series.String()] = series
+		if _, err := appender.Append(0, series, at, is); err != nil {
+			return nil, err
 		}
 	}
 }
