@@ -5,6 +5,7 @@ mod hands;
 mod long;
 mod object;
 mod pictures;
+mod rollups;
 
 use std::path::Path;
 
