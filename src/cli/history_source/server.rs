@@ -318,10 +318,15 @@ impl Lines {
 
 #[cfg(test)]
 mod tests {
+    use futures::future::LocalBoxFuture;
     use kubediff::history;
+    use tokio::{
+        io::{AsyncReadExt, AsyncWriteExt},
+        net::TcpListener,
+    };
 
     use super::*;
-    use crate::cli::history_source::is_unknown;
+    use crate::cli::history_source::{Told, is_unknown};
 
     #[test]
     fn that_nothing_is_known_is_an_answer_and_that_nothing_can_be_asked_is_an_error() {
@@ -351,6 +356,43 @@ mod tests {
             let mut lines = Lines::default();
             let got: Vec<_> = text.as_bytes().chunks(size).flat_map(|chunk| lines.take(chunk)).collect();
             assert_eq!(got, want, "pieces of {size}");
+        }
+    }
+
+    struct Nobody;
+
+    impl Told for Nobody {
+        fn tell(&mut self, _: Row) -> LocalBoxFuture<'_, anyhow::Result<()>> {
+            Box::pin(async { Ok(()) })
+        }
+    }
+
+    #[tokio::test]
+    async fn a_stream_that_broke_off_goes_on_from_the_number_that_was_told_last_also_without_a_change() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let server = Server::new(&format!("http://{}", listener.local_addr().unwrap()), None, None).unwrap();
+        let asked = async {
+            let mut asked = Vec::new();
+            for said in [": open\nid: 7\n\nid: 5000\n\n", ""] {
+                let (mut socket, _) = listener.accept().await.unwrap();
+                let mut request = Vec::new();
+                while !request.ends_with(b"\r\n\r\n") {
+                    socket.read_buf(&mut request).await.unwrap();
+                }
+                let answer = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n";
+                socket.write_all(format!("{answer}{said}").as_bytes()).await.unwrap();
+                asked.push(String::from_utf8(request).unwrap().lines().next().unwrap().to_owned());
+            }
+            asked
+        };
+        let query = vec![("namespace", "quiet".to_owned())];
+        let mut told = Nobody;
+        let asked = tokio::select! {
+            asked = asked => asked,
+            ended = server.follow(&query, 7, &mut told) => panic!("{ended:?}"),
+        };
+        for (line, after) in asked.iter().zip(["after=7 ", "after=5000 "]) {
+            assert!(line.contains(after), "{asked:?}");
         }
     }
 
