@@ -6,6 +6,7 @@ mod long;
 mod object;
 mod pictures;
 mod rollups;
+mod tail;
 
 use std::path::Path;
 
