@@ -1,6 +1,10 @@
 //! `kubediff demo`: the README's first command, on a machine that has nothing but the program.
 
-use std::{collections::HashSet, path::Path};
+use std::{
+    collections::HashSet,
+    path::{Component, Path, PathBuf},
+    process::Command,
+};
 
 use serde_json::Value;
 
@@ -99,6 +103,49 @@ impl Demo {
         }
         others
     }
+}
+
+/// A fresh clone has all that the demo is built from: what the compiler has read for the program, the recording, the page
+/// and the templates included, by what it writes down for cargo. It is not built again here, which takes minutes.
+#[test]
+fn git_has_every_file_that_the_program_is_built_from() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let own = std::env::current_exe().expect("a test has a file");
+    let mut files: HashSet<PathBuf> = ["Cargo.toml", "Cargo.lock", "build.rs"].map(PathBuf::from).into();
+    for entry in own.parent().expect("target/debug/deps").read_dir().expect("a folder").flatten() {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        if !name.starts_with("kubediff-") || !name.ends_with(".d") {
+            continue;
+        }
+        let rules = std::fs::read_to_string(entry.path()).expect("rules of make");
+        let read = rules.lines().next().and_then(|first| first.split_once(": ")).map_or("", |(_, read)| read);
+        files.extend(read.split(' ').map(Path::new).filter(|file| file.is_relative()).map(plain));
+    }
+    // Earlier builds may have read what is gone.
+    files.retain(|file| root.join(file).is_file());
+    for known in ["src/main.rs", "src/cli/demo/recording.zst", "src/web/page/index.html", "templates/teams.json.jinja"]
+    {
+        assert!(files.contains(Path::new(known)), "{known}: {files:?}");
+    }
+    let git = Command::new("git").args(["-c", "safe.directory=*", "-C"]).arg(root).args(["ls-files", "-z"]).output();
+    let git = git.expect("git runs");
+    assert!(git.status.success(), "{}", String::from_utf8_lossy(&git.stderr));
+    let kept = String::from_utf8(git.stdout).expect("names");
+    let kept: HashSet<PathBuf> = kept.split('\0').map(PathBuf::from).collect();
+    let missing: Vec<_> = files.difference(&kept).collect();
+    assert!(missing.is_empty(), "git does not have {missing:?}");
+}
+
+/// `src/sink/../../templates/x` as `templates/x`.
+fn plain(path: &Path) -> PathBuf {
+    let mut plain = PathBuf::new();
+    for part in path.components() {
+        match part {
+            Component::ParentDir => drop(plain.pop()),
+            part => plain.push(part),
+        }
+    }
+    plain
 }
 
 /// Its home, its temporary folder, and where it is started.

@@ -5,6 +5,8 @@ mod hands;
 mod long;
 mod object;
 mod pictures;
+mod rollups;
+mod tail;
 
 use std::path::Path;
 
@@ -68,9 +70,11 @@ impl Look {
     /// Opens such a row, and waits for its diff.
     async fn open_row(&self, words: &[&str]) {
         self.browser.until(&found(words), "a row").await;
-        self.browser.eval::<Value>(&format!("{}.querySelector('.row').id = 'row-to-open', null", found(words))).await;
-        self.browser.click("#row-to-open").await;
-        self.browser.until("document.querySelector('.ev.open [role=tab]')", "the change to open").await;
+        let row = found(words);
+        // By script, in one step: a row that comes moves all that are below it.
+        let open = format!("(e => e.matches('.open') || e.querySelector('.row').click())({row}), null");
+        self.browser.eval::<Value>(&open).await;
+        self.browser.until(&format!("{row}.matches('.open:has([role=tab])')"), "that change to open").await;
     }
 
     async fn rows(&self) -> Vec<String> {
@@ -192,10 +196,10 @@ async fn filters_live_in_the_url_and_a_reload_keeps_them() {
     look.row(&["green", "deleted"]).await;
 
     // By the list of values.
-    browser.click("[data-facet='kind:ConfigMap']").await;
+    browser.activate("[data-facet='kind:ConfigMap']").await;
     browser.until("location.search === '?kind=ConfigMap'", "the kind in the URL").await;
     browser.until("!document.querySelector('.feed').innerText.includes('Secret')", "other kinds to go").await;
-    browser.click("[data-facet='type:updated']").await;
+    browser.activate("[data-facet='type:updated']").await;
     browser.until("location.search === '?kind=ConfigMap&type=updated'", "the type in the URL").await;
     browser.until("document.querySelectorAll('.feed .ev').length === 2", "the two updates").await;
 

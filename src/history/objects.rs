@@ -436,6 +436,7 @@ impl History {
             Order::Asc => (">", "ASC", cursor.unwrap_or(i64::MIN)),
         };
         let wanted = i64::try_from(limit).unwrap_or(i64::MAX).saturating_add(1);
+        let _moment = self.connection().unchecked_transaction()?;
         let mut seqs: Vec<i64> = self
             .connection()
             .prepare_cached(&format!(
@@ -448,7 +449,7 @@ impl History {
         let more = seqs.len() > limit;
         seqs.truncate(limit);
         let next = seqs.last().copied().filter(|_| more);
-        let rows = seqs.into_iter().filter_map(|seq| self.row(seq).transpose()).collect::<Result<_, _>>()?;
+        let rows = seqs.into_iter().filter_map(|seq| self.row_now(seq).transpose()).collect::<Result<_, _>>()?;
         Ok(super::Page { rows, next })
     }
 }

@@ -115,6 +115,8 @@ impl History {
         cursor: Option<i64>,
         limit: usize,
     ) -> Result<Page, Error> {
+        // Of one moment: an event may be removed between its row and its summary.
+        let _moment = self.connection().unchecked_transaction()?;
         let question = self.question(filter, sight)?;
         let mut range = self.range(&question)?;
         match (order, cursor) {
@@ -161,6 +163,12 @@ impl History {
 
     /// The row of a number.
     pub fn row(&self, seq: i64) -> Result<Option<Row>, Error> {
+        let _moment = self.connection().unchecked_transaction()?;
+        self.row_now(seq)
+    }
+
+    /// The same within a moment that the caller holds.
+    pub(super) fn row_now(&self, seq: i64) -> Result<Option<Row>, Error> {
         let question = Filter::default().question(&super::kinds::Kinds::default(), &Sight::Everything)?;
         let mut found = Vec::new();
         let range = super::scan::Range { from: seq, to: seq };

@@ -5,6 +5,7 @@ mod filters;
 mod lives;
 mod long;
 mod million;
+mod moments;
 mod tallies;
 mod upgrade;
 

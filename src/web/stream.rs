@@ -28,6 +28,9 @@ use crate::history::{Filter, Row, Sight, sight::Place};
 const PAGE: usize = 100;
 /// A client further behind than this misses what is between.
 const MOST_BEHIND: i64 = 10_000;
+/// A client that gets no row for so many events is told how far it has come: with a narrow filter it would else be too far
+/// behind after every interruption. Much less than [`MOST_BEHIND`].
+const SAY_EVERY: i64 = 1_000;
 /// So that nobody in between takes the connection for dead.
 const COMMENT_EVERY: Duration = Duration::from_secs(15);
 /// How often the token of an open stream is looked at again.
@@ -41,6 +44,8 @@ struct Client {
     filter: Filter,
     newest: tokio::sync::watch::Receiver<i64>,
     after: i64,
+    /// The number that the client was told last.
+    said: i64,
     /// The newest event when the stream was opened: the ledger tells only of later ones.
     opened_at: i64,
     ready: std::collections::VecDeque<Event>,
@@ -75,6 +80,7 @@ pub(super) async fn stream(
         filter,
         newest,
         after: after.unwrap_or(stats.last_seq),
+        said: 0,
         opened_at: stats.last_seq,
         ready: std::collections::VecDeque::new(),
         _place: place,
@@ -86,8 +92,9 @@ pub(super) async fn stream(
     } else if client.after + 1 < stats.first_seq {
         client.behind(stats.first_seq - 1);
     }
-    // Says that the stream is open before anything happens.
-    client.ready.push_front(Event::default().comment("open"));
+    // Says that the stream is open, and where it begins, before anything happens.
+    client.said = client.after;
+    client.ready.push_front(Event::default().comment("open").id(client.after.to_string()));
     let stop = server.stop.clone();
     let events = client.events().take_until(stop.cancelled_owned());
     let mut response = Sse::new(events).keep_alive(KeepAlive::new().interval(COMMENT_EVERY)).into_response();
@@ -148,6 +155,11 @@ impl Client {
         }
         owners::hide(&self.server, &self.viewer, &mut shown).await?;
         self.ready.extend(shown.iter().map(change));
+        self.said = shown.last().map_or(self.said, |row| row.seq);
+        if self.after - self.said >= SAY_EVERY {
+            self.said = self.after;
+            self.ready.push_back(Event::default().id(self.after.to_string()));
+        }
         Ok(())
     }
 
@@ -170,7 +182,7 @@ impl Client {
         let event = Event::default().event("behind").id(after.to_string());
         let data = json!({"after": self.after, "next": after + 1});
         self.ready.push_back(event.data(data.to_string()));
-        self.after = after;
+        (self.after, self.said) = (after, after);
     }
 }
 

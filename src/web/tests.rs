@@ -296,6 +296,55 @@ async fn a_stream_goes_on_where_it_was_left_and_says_when_it_is_behind() {
     assert_eq!(events(late, 3).await, [("behind".to_owned(), 3), change(4), change(5)]);
 }
 
+/// Events of a namespace that nobody asks for, by SQL: one by one they take minutes. The last is told of as others are.
+async fn crowd(rig: &Rig, count: u32) {
+    rig.store
+        .write(Box::new(move |transaction| {
+            transaction
+                .execute(
+                    "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?1)
+                     INSERT INTO events (id, time, type, api_group, resource, kind, namespace, name, uid, owner_kind,
+                       owner_namespace, owner_name, classes, managers, summary, event, inverse, observed, version)
+                     SELECT lower(hex(randomblob(16))), time, type, api_group, resource, kind, 'busy', name, uid, owner_kind,
+                       owner_namespace, owner_name, classes, managers, summary, event, inverse, observed, version
+                     FROM n, (SELECT * FROM events ORDER BY seq LIMIT 1)",
+                    [count - 1],
+                )
+                .map(drop)
+        }))
+        .await
+        .unwrap();
+    rig.event(rand::random(), "busy").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_narrow_stream_keeps_its_place_while_others_are_busy() {
+    let rig = Rig::new().await;
+    rig.event(1, "quiet").await;
+    let mut answer = rig.get("/api/v1/stream?namespace=quiet").send().await.unwrap();
+    let mut text = String::new();
+    let mut until = async |wanted: &str| {
+        while !text.contains(wanted) {
+            let chunk = tokio::time::timeout(Duration::from_secs(20), answer.chunk()).await.expect("it goes on");
+            text.push_str(&String::from_utf8_lossy(&chunk.unwrap().expect("it does not end")));
+        }
+    };
+    until("id: 1\n").await;
+    crowd(&rig, 9_000).await;
+    until("id: 9001\n").await;
+    assert!(text.matches("id: ").count() <= 10, "it is not told of each: {text}");
+    assert!(!text.contains("event:") && !text.contains("data:"), "{text}");
+
+    // While it is away, less than what makes it be left behind.
+    drop(answer);
+    crowd(&rig, 9_000).await;
+    rig.event(2, "quiet").await;
+    let again = rig.get("/api/v1/stream?namespace=quiet").header("last-event-id", "9001").send().await.unwrap();
+    assert_eq!(events(again, 1).await, [("change".to_owned(), 18_002)]);
+    let lost = rig.get("/api/v1/stream?namespace=quiet").header("last-event-id", "1").send().await.unwrap();
+    assert_eq!(events(lost, 1).await[0].0, "behind");
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn only_silences_are_written_and_only_from_the_page_itself() {
     let rig = Rig::new().await;

@@ -148,6 +148,13 @@ impl Browser {
         self.mouse("mouseReleased", x, y).await;
     }
 
+    /// Waits for an element and clicks it by script, in one step: for what may move between the look and the press, as rows
+    /// do while others come.
+    pub async fn activate(&self, selector: &str) {
+        let find = format!("document.querySelector({})", json!(selector));
+        self.until(&format!("(e => e && (e.click(), true))({find})"), "an element to click").await;
+    }
+
     async fn middle(&self, selector: &str) -> (f64, f64) {
         let find = format!("document.querySelector({})", json!(selector));
         self.until(&find, "an element").await;

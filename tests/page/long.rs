@@ -155,7 +155,11 @@ async fn frame(look: &Look) -> (f64, Value) {
     least
 }
 
-/// A frame has 16 ms. How much of that is left depends on the machine; that it does not grow with the list does not.
+/// A frame, of 60 a second, in ms.
+const FRAME: f64 = 16.0;
+
+/// That it does not grow with the list holds on any machine. That it fits into a frame does with room to spare: two cores with
+/// three times as much to do as they can take 6 ms for it.
 #[tokio::test]
 async fn a_frame_of_scrolling_costs_the_same_in_a_thousand_and_in_a_hundred_thousand_rows() {
     let cluster = harness::cluster().await;
@@ -168,9 +172,9 @@ async fn a_frame_of_scrolling_costs_the_same_in_a_thousand_and_in_a_hundred_thou
     middle(&look, "100000").await;
     let mut many = frame(&look).await;
     // A hundred times as many rows: what grows with them grows more than that. Others are on the machine, so more than once.
-    let grows = |many: &(f64, Value)| many.0 > 5.0 * few.0 + 1.0;
+    let slow = |many: &(f64, Value)| many.0 > 5.0 * few.0 + 1.0 || many.0 >= FRAME;
     for _ in 0..4 {
-        if grows(&many) {
+        if slow(&many) {
             many = frame(&look).await;
         }
     }
@@ -178,7 +182,7 @@ async fn a_frame_of_scrolling_costs_the_same_in_a_thousand_and_in_a_hundred_thou
         "work in a frame of scrolling: {:.1} ms in 1,000 rows, {:.1} ms in 100,000; ms between frames {} and {}",
         few.0, many.0, few.1, many.1
     ));
-    assert!(!grows(&many), "{few:?} {many:?}");
+    assert!(!slow(&many), "{few:?} {many:?}");
 }
 
 /// What the page does with a number of new rows: milliseconds of its own work, the least of several rounds.

@@ -27,7 +27,7 @@ async fn an_object_is_seen_at_any_time_of_its_life_with_who_set_each_line() {
     }
 
     look.open_row(&["conf", "green"]).await;
-    browser.click(".ev.open .actions a").await;
+    browser.activate(".ev.open .actions a").await;
     browser.until("document.querySelectorAll('.ticks line').length === 3", "a tick for each change").await;
     assert_eq!(look.url().await, format!("?object=core/v1/configmaps/{ns}/conf"));
     browser.until("document.querySelector('.blame')", "the blame").await;

@@ -141,6 +141,8 @@ async fn a_rollout_is_one_row_that_opens_into_its_parts_and_pictures_show_it() {
     cluster.kubectl(&["rollout", "status", "deployment/web", "-n", "shop", "--timeout=90s"]).await;
     kubectl(&["scale", "deployment", "ledger", "-n", "payments", "--replicas=3"]).await;
 
+    // Its row moves the others: nothing is looked at before.
+    look.row(&["Deployment", "ledger", "1 pod created"]).await;
     let row = look.row(&["Deployment", "shop/", "web", "nginx:1.25", "nginx:1.27", "6 pods replaced"]).await;
     assert!(row.contains("by hand") && row.contains("1 ReplicaSet created"), "{row}");
     let of_web: usize = browser.eval("[...document.querySelectorAll('.feed .ev .obj')].filter(e => /(Pod|ReplicaSet).*web-/.test(e.innerText)).length").await;
@@ -148,11 +150,11 @@ async fn a_rollout_is_one_row_that_opens_into_its_parts_and_pictures_show_it() {
     look.open_row(&["nginx:1.25", "nginx:1.27"]).await;
     browser.until("document.querySelector('.ev.open .diff .fresh b')", "the diff").await;
     browser.until("document.querySelectorAll('.rollout .parts > li').length >= 8", "the parts of the rollout").await;
-    browser.click(".rollout .parts > li .row").await;
+    browser.activate(".rollout .parts > li .row").await;
     browser.until("document.querySelector('.rollout .detail [role=tab]')", "a part to open").await;
     let chain = browser.text(".rollout .detail .meta").await;
     assert!(chain.contains("Deployment shop/web"), "{chain}");
-    browser.click(".rollout .parts > li .row").await;
+    browser.activate(".rollout .parts > li .row").await;
     owners_are_told_link_by_link(&look).await;
 
     take_pictures(&look).await;
@@ -168,7 +170,7 @@ async fn owners_are_told_link_by_link(look: &Look) {
     let meta = browser.text(".ev.open .meta").await;
     let chain = meta.split("belongs to").nth(1).unwrap().split("version").next().unwrap().replace('\n', " ");
     assert!(chain.contains(" in ReplicaSet web-") && chain.contains(" of Deployment shop/web"), "{chain}");
-    browser.click(".ev.open .meta a").await;
+    browser.activate(".ev.open .meta a").await;
     browser.until("/object=apps.v1.replicasets.shop.web-/.test(location.search)", "the ReplicaSet's page").await;
     look.open(&open).await;
     browser.until("document.querySelectorAll('.rollout .parts > li').length >= 8", "the rollout again").await;

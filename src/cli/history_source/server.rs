@@ -19,6 +19,9 @@ use crate::cli::{Usage, object::Object};
 /// No page takes longer; a stream says something every 15 s.
 const PATIENCE: Duration = Duration::from_secs(30);
 const AGAIN: Duration = Duration::from_secs(2);
+/// What the server does not say of "behind" is which of the two it is.
+const LEFT_OUT: &str = "some changes are left out here: they are no longer kept, or were too many to catch up with; \
+                        kubediff history has all that are kept";
 
 pub(crate) struct Server {
     client: Client,
@@ -182,13 +185,14 @@ impl Server {
         let mut lines = Lines::default();
         while let Some(chunk) = response.chunk().await.context("the stream broke off")? {
             for message in lines.take(&chunk) {
+                // Also without a change: so far it has come, and goes on from there.
+                *after = message.id.unwrap_or(*after);
                 match message.event.as_str() {
                     "change" => {
                         let row: Row = serde_json::from_str(&message.data).context("the stream is not kubediff's")?;
-                        *after = row.seq.max(*after);
                         told.tell(row).await.map_err(|error| anyhow::Error::new(NotTaken(error.into())))?;
                     }
-                    "behind" => eprintln!("kubediff: what happened before is no longer kept"),
+                    "behind" => eprintln!("kubediff: {LEFT_OUT}"),
                     _ => {}
                 }
             }
@@ -269,12 +273,14 @@ impl Refusal {
 #[derive(Default)]
 struct Lines {
     rest: Vec<u8>,
+    id: Option<i64>,
     event: String,
     data: String,
 }
 
 #[derive(Debug, PartialEq)]
 struct Message {
+    id: Option<i64>,
     event: String,
     data: String,
 }
@@ -289,12 +295,13 @@ impl Lines {
             let line = line.trim_end_matches(['\n', '\r']);
             match line.split_once(':') {
                 _ if line.is_empty() => {
-                    if !self.data.is_empty() {
-                        let (event, data) = (std::mem::take(&mut self.event), std::mem::take(&mut self.data));
-                        messages.push(Message { event, data });
+                    let (id, event, data) =
+                        (self.id.take(), std::mem::take(&mut self.event), std::mem::take(&mut self.data));
+                    if id.is_some() || !data.is_empty() {
+                        messages.push(Message { id, event, data });
                     }
-                    self.event.clear();
                 }
+                Some(("id", value)) => self.id = value.trim().parse().ok(),
                 Some(("event", value)) => value.trim_start().clone_into(&mut self.event),
                 Some(("data", value)) => {
                     if !self.data.is_empty() {
@@ -311,10 +318,15 @@ impl Lines {
 
 #[cfg(test)]
 mod tests {
+    use futures::future::LocalBoxFuture;
     use kubediff::history;
+    use tokio::{
+        io::{AsyncReadExt, AsyncWriteExt},
+        net::TcpListener,
+    };
 
     use super::*;
-    use crate::cli::history_source::is_unknown;
+    use crate::cli::history_source::{Told, is_unknown};
 
     #[test]
     fn that_nothing_is_known_is_an_answer_and_that_nothing_can_be_asked_is_an_error() {
@@ -331,14 +343,56 @@ mod tests {
 
     #[test]
     fn server_sent_events_are_read_in_whatever_pieces_they_come() {
-        let text =
-            ": hello\n\nid: 4\nevent: change\ndata: {\"a\":\ndata: 1}\n\r\n: again\n\nevent: behind\ndata: {}\n\n";
-        let message = |event: &str, data: &str| Message { event: event.into(), data: data.into() };
-        let want = vec![message("change", "{\"a\":\n1}"), message("behind", "{}")];
+        let text = ": hello\nid: 3\n\nid: 4\nevent: change\ndata: {\"a\":\ndata: 1}\n\r\n: again\n\nevent: behind\ndata: {}\n\n\
+                    id: 1004\n\n";
+        let message = |id, event: &str, data: &str| Message { id, event: event.into(), data: data.into() };
+        let want = vec![
+            message(Some(3), "", ""),
+            message(Some(4), "change", "{\"a\":\n1}"),
+            message(None, "behind", "{}"),
+            message(Some(1004), "", ""),
+        ];
         for size in [1, 2, 7, 1000] {
             let mut lines = Lines::default();
             let got: Vec<_> = text.as_bytes().chunks(size).flat_map(|chunk| lines.take(chunk)).collect();
             assert_eq!(got, want, "pieces of {size}");
+        }
+    }
+
+    struct Nobody;
+
+    impl Told for Nobody {
+        fn tell(&mut self, _: Row) -> LocalBoxFuture<'_, anyhow::Result<()>> {
+            Box::pin(async { Ok(()) })
+        }
+    }
+
+    #[tokio::test]
+    async fn a_stream_that_broke_off_goes_on_from_the_number_that_was_told_last_also_without_a_change() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let server = Server::new(&format!("http://{}", listener.local_addr().unwrap()), None, None).unwrap();
+        let asked = async {
+            let mut asked = Vec::new();
+            for said in [": open\nid: 7\n\nid: 5000\n\n", ""] {
+                let (mut socket, _) = listener.accept().await.unwrap();
+                let mut request = Vec::new();
+                while !request.ends_with(b"\r\n\r\n") {
+                    socket.read_buf(&mut request).await.unwrap();
+                }
+                let answer = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n";
+                socket.write_all(format!("{answer}{said}").as_bytes()).await.unwrap();
+                asked.push(String::from_utf8(request).unwrap().lines().next().unwrap().to_owned());
+            }
+            asked
+        };
+        let query = vec![("namespace", "quiet".to_owned())];
+        let mut told = Nobody;
+        let asked = tokio::select! {
+            asked = asked => asked,
+            ended = server.follow(&query, 7, &mut told) => panic!("{ended:?}"),
+        };
+        for (line, after) in asked.iter().zip(["after=7 ", "after=5000 "]) {
+            assert!(line.contains(after), "{asked:?}");
         }
     }
 

@@ -19,10 +19,10 @@ const TABS = [
 /// Parts of a rollout that are listed before one asks for all.
 const FEW = 8;
 
-/// The element of an event by its id. `group` are the other rows of the rollout that it stands for.
-export function detail(id, { others = [], main = true, gone, title = "Rollout" } = {}) {
+/// The element of an event by its id. `parts` are those of the rollout that it stands for.
+export function detail(id, { parts, main = true, gone } = {}) {
   const box = h("div", { class: "detail" });
-  load(box, id, { others, main, gone, title });
+  load(box, id, { parts, main, gone });
   return box;
 }
 
@@ -68,7 +68,7 @@ function show(box, answer, options) {
     next.focus();
   };
   const bar = h("div", { class: "tabs" }, h("div", { role: "tablist", "aria-label": "Views of the change", on: { keydown: arrows } }, tabs), actions(answer));
-  replace(box, bar, panel, meta(answer, (id) => load(box, id, { ...options, others: [] })), options.others.length ? parts(options.others, options.title) : null);
+  replace(box, bar, panel, meta(answer, (id) => load(box, id, { ...options, parts: undefined })), options.parts?.element);
   choose(tab, true);
 }
 
@@ -149,18 +149,40 @@ function chain({ event, owners = [] }) {
   return [h("b", {}, `${kind(resource)} ${objectName(resource)}`), between.map((one) => [" in ", known(one)]), " of ", all(`${root.kind} ${objectName(root)}`)];
 }
 
-/// The other changes of a rollout, each of which opens in its place.
-function parts(rows, name) {
-  const list = h("ol", { class: "parts" });
-  const add = (some) => list.append(...some.map(part));
-  add(rows.slice(0, FEW));
-  const title = h("h4", {}, `${name}: ${count(rows.length, "more change")}`);
-  if (rows.length <= FEW) return h("section", { class: "rollout" }, title, list);
-  const more = button(`Show all ${rows.length}`, () => {
-    add(rows.slice(FEW));
-    more.remove();
-  }, { class: "more" });
-  return h("section", { class: "rollout" }, title, list, more);
+/// The other changes of a rollout, each of which opens in its place. The rollout may go on while it is open: what is
+/// shown stays as it is.
+export class Parts {
+  constructor(name) {
+    this.name = name;
+    this.items = new Map();
+    this.all = false;
+    this.title = h("h4", {});
+    this.list = h("ol", { class: "parts" });
+    this.more = button("", () => {
+      this.all = true;
+      this.set(this.rows);
+    }, { class: "more" });
+    this.element = h("section", { class: "rollout" }, this.title, this.list, this.more);
+  }
+
+  /// All that there are by now, the oldest first.
+  set(rows) {
+    this.rows = rows;
+    const shown = rows.filter((row, index) => this.all || index < FEW || this.items.has(row.id));
+    const items = new Map(shown.map((row) => [row.id, this.items.get(row.id) ?? part(row)]));
+    for (const [id, item] of this.items) if (!items.has(id)) item.remove();
+    // Only what is not in its place is touched: an element that is moved loses the focus.
+    let next = this.list.firstChild;
+    for (const item of items.values()) {
+      if (item === next) next = next.nextSibling;
+      else this.list.insertBefore(item, next);
+    }
+    this.items = items;
+    this.title.textContent = `${this.name}: ${count(rows.length, "more change")}`;
+    this.more.textContent = `Show all ${rows.length}`;
+    this.more.hidden = shown.length === rows.length;
+    this.element.hidden = !rows.length;
+  }
 }
 
 function part(row) {

@@ -1,11 +1,15 @@
 // Rows gathered into rollouts. A rollout begins with its cause, a change that somebody asked for of the root owner
 // itself, and goes on with what follows from it below that owner. Without a cause, changes of one owner that come close
-// to each other are one. The end of a namespace is one with all that goes with it.
+// to each other are one. The end of a namespace is one with all that goes with it. The same rows give the same groups
+// whether they are heard as they happen or read back.
 
 /// What comes later than this after the one before it is something else.
 export const GAP = 90_000;
 /// A rollout is never longer than this.
 export const SPAN = 15 * 60_000;
+/// Each kind has a watch of its own, and they are not in step: what follows may be recorded this much before its cause.
+/// Milliseconds are usual; a watch that has to connect again takes seconds.
+export const EARLY = 5_000;
 
 const FOLLOWS = new Set(["status", "metadata", "health", "rollout", "annotations"]);
 /// A Node's controller mirrors its state as taints.
@@ -38,6 +42,9 @@ function goes(row) {
 const later = (a, b) => b.at - a.at || b.seq - a.seq;
 const newestFirst = (a, b) => b.from - a.from || b.seq - a.seq;
 
+/// Whether a row that is no cause goes on with what a group has.
+const goesOn = (row, group) => row.at - group.to <= GAP && row.at - group.from <= SPAN;
+
 /// The rows that are known, without doubles, newest first, and the same as groups.
 export class Rows {
   constructor(flat) {
@@ -46,6 +53,9 @@ export class Rows {
     this.groups = [];
     this.oldest = new Map();
     this.newest = new Map();
+    /// By owner, the group before which the oldest one comes, while that has no cause: if it gets one, rows that came
+    /// early for theirs in this group are its own.
+    this.unsure = new Map();
     /// The ends of namespaces that may still go on, towards older and towards newer rows.
     this.endings = { older: new Map(), newer: new Map() };
     this.count = 0;
@@ -56,7 +66,7 @@ export class Rows {
   addOlder(rows) {
     const known = this.groups.length;
     this.from = known;
-    for (const row of rows) this.#end(row, "older") ?? this.#add(row, this.oldest, (group) => !group.closed && group.from - row.at <= GAP && group.to - row.at <= SPAN);
+    for (const row of rows) this.#end(row, "older") ?? this.#older(row);
     // Of a long list only the end is another one.
     const from = Math.min(this.from, this.groups.length);
     const end = this.groups.splice(from).sort(newestFirst);
@@ -78,8 +88,7 @@ export class Rows {
     const touched = [];
     const known = this.groups.length;
     for (const row of rows) {
-      const fits = (group) => !isCause(row) && row.at - group.to <= GAP && row.at - group.from <= SPAN;
-      const group = this.#end(row, "newer") ?? this.#add(row, this.newest, fits);
+      const group = this.#end(row, "newer") ?? this.#newer(row);
       if (group) touched.push(group);
     }
     // What is new comes before all that was there, unless a clock was set.
@@ -106,7 +115,7 @@ export class Rows {
       }
     }
     const gone = new Set(this.groups.splice(at));
-    for (const ends of [this.oldest, this.newest, this.endings.older, this.endings.newer]) {
+    for (const ends of [this.oldest, this.newest, this.unsure, this.endings.older, this.endings.newer]) {
       for (const [key, group] of ends) if (gone.has(group)) ends.delete(key);
     }
     return cursor || undefined;
@@ -154,7 +163,7 @@ export class Rows {
     if (!parts.size) return;
     this.from = 0;
     this.groups = this.groups.filter((one) => !parts.has(one));
-    for (const ends of [this.oldest, this.newest]) for (const [owner, one] of ends) if (parts.has(one)) ends.delete(owner);
+    for (const ends of [this.oldest, this.newest, this.unsure]) for (const [owner, one] of ends) if (parts.has(one)) ends.delete(owner);
     for (const one of parts) group.rows.push(...one.rows);
     group.rows.sort(later);
   }
@@ -162,30 +171,94 @@ export class Rows {
   #bound(group) {
     const first = group.rows[group.rows.length - 1];
     if (group.order !== undefined) this.from = Math.min(this.from ?? 0, group.order);
-    return Object.assign(group, { from: first.at, to: group.rows[0].at, closed: isCause(first), seq: first.seq });
+    return Object.assign(group, { from: first.at, to: group.rows[0].at, seq: first.seq });
   }
 
-  #add(row, ends, fits) {
-    if (this.ids.has(row.id)) return undefined;
+  /// Whether the row is new.
+  #know(row) {
+    if (this.ids.has(row.id)) return false;
     this.ids.add(row.id);
     this.count += 1;
     row.at ??= Date.parse(row.time);
-    const owner = this.flat ? row.id : ownerOf(row);
-    let group = ends.get(owner);
-    if (group && !this.flat && fits(group)) {
-      group.rows.push(row);
-      group.rows.sort(later);
-      group.version += 1;
-    } else {
-      group = { key: row.id, rows: [row], version: 0 };
-      this.groups.push(group);
-      if (!this.flat) {
-        ends.set(owner, group);
-        if (!this.oldest.has(owner)) this.oldest.set(owner, group);
-        if (!this.newest.has(owner)) this.newest.set(owner, group);
-      }
-    }
+    return true;
+  }
+
+  #begin(row, cause) {
+    const group = { key: row.id, rows: [row], version: 0, cause };
+    this.groups.push(group);
     return this.#bound(group);
+  }
+
+  #join(group, rows) {
+    group.rows.push(...rows);
+    group.rows.sort(later);
+    group.version += 1;
+    return this.#bound(group);
+  }
+
+  #leave(group, rows) {
+    const gone = new Set(rows);
+    group.rows = group.rows.filter((row) => !gone.has(row));
+    group.version += 1;
+    this.#bound(group);
+  }
+
+  /// A row that was recorded before all that are known.
+  #older(row) {
+    if (!this.#know(row)) return undefined;
+    if (this.flat) return this.#begin(row);
+    const [owner, cause] = [ownerOf(row), isCause(row) ? row : undefined];
+    let group = this.oldest.get(owner);
+    const fits = group?.cause ? !cause && group.cause.at - row.at <= EARLY : group && group.from - row.at <= GAP && group.to - row.at <= SPAN;
+    if (fits) this.#join(group, [row]);
+    else {
+      if (group?.cause) this.unsure.set(owner, group);
+      else this.unsure.delete(owner);
+      group = this.#begin(row);
+      this.oldest.set(owner, group);
+      if (!this.newest.has(owner)) this.newest.set(owner, group);
+    }
+    if (cause) {
+      group.cause = cause;
+      if (this.unsure.has(owner)) this.#claim(group, this.unsure.get(owner));
+      this.unsure.delete(owner);
+    }
+    return group;
+  }
+
+  /// What a group has of those that came early for the cause of the next one: it was going on when they came.
+  #claim(group, next) {
+    const early = next.rows.filter((row) => row.seq < next.cause.seq).reverse();
+    const mine = [];
+    for (const row of early) {
+      if (!goesOn(row, group)) break;
+      this.#join(group, [row]);
+      mine.push(row);
+    }
+    if (mine.length) this.#leave(next, mine);
+  }
+
+  /// A row that was recorded after all that are known.
+  #newer(row) {
+    if (!this.#know(row)) return undefined;
+    if (this.flat) return this.#begin(row);
+    const [owner, cause] = [ownerOf(row), isCause(row) ? row : undefined];
+    const last = this.newest.get(owner);
+    if (last && !cause && goesOn(row, last)) return this.#join(last, [row]);
+    const early = cause && last && !last.cause ? last.rows.filter((one) => cause.at - one.at <= EARLY) : [];
+    if (early.length && early.length === last.rows.length) {
+      last.cause = cause;
+      return this.#join(last, [row]);
+    }
+    const group = this.#begin(row, cause);
+    this.newest.set(owner, group);
+    if (!this.oldest.has(owner)) this.oldest.set(owner, group);
+    if (early.length) {
+      this.#leave(last, early);
+      this.#join(group, early);
+      if (this.oldest.get(owner) === last) this.unsure.set(owner, group);
+    }
+    return group;
   }
 
   /// By when each began, so that a rollout that goes on stays where it is.
@@ -212,8 +285,7 @@ export function headline(group) {
   const { rows } = group;
   const first = rows[rows.length - 1];
   if (group.ends) return rows.find((row) => endOf(row) === group.ends && row.type === "deleted") ?? rows.find((row) => endOf(row)) ?? first;
-  if (rows.length === 1 || isCause(first)) return first;
-  return rows.find((row) => row.hand) ?? rows.find((row) => isCause(row)) ?? first;
+  return group.cause ?? rows.find((row) => row.hand) ?? first;
 }
 
 /// `1 ReplicaSet, 20 pods replaced`: what else is in the group.

@@ -2,7 +2,7 @@
 
 import * as api from "./api.js";
 import { Density } from "./density.js";
-import { detail } from "./detail.js";
+import { Parts, detail } from "./detail.js";
 import { announce, button, copy, h, later, replace } from "./dom.js";
 import { Facets } from "./facets.js";
 import { cells, groupCells } from "./row.js";
@@ -207,10 +207,17 @@ export class Timeline {
     article.classList.toggle("fresh", Boolean(item.fresh && Date.now() - item.fresh < 2000));
     if (item.open) {
       // Kept while the row is out of sight, so that it comes back as it was left.
-      item.body ??= detail(item.opened ?? row.id, { title: item.ends ? "With it" : "Rollout", others: item.rows.filter((one) => one.id !== (item.opened ?? row.id)).reverse() });
+      item.body ??= this.#body(item, item.opened ?? row.id);
+      item.body.parts.set(item.rows.filter((one) => one.id !== item.body.main).reverse());
       if (article.lastChild !== item.body) article.append(item.body);
     } else if (article.childElementCount > 1) article.lastChild.remove();
     return article;
+  }
+
+  /// It goes on to be about the change with which it was opened, also when another one comes to stand for the rollout.
+  #body(item, main) {
+    const parts = new Parts(item.ends ? "With it" : "Rollout");
+    return Object.assign(detail(main, { parts }), { main, parts });
   }
 
   #drawn(last, from) {
