@@ -305,4 +305,10 @@ fn own_paths_are_left_out_for_the_kinds_that_they_name() {
         json!({"name": "a", "annotations": {"other.com/b": "2"}})
     );
     assert_eq!(metadata("/metadata/annotations/*"), json!({"name": "a"}));
+    for path in ["/**/metadata", "/meta*", "/*a"] {
+        assert_eq!(metadata(path), object["metadata"], "{path}: an object is known by it");
+    }
+    let template = json!({"metadata": {"name": "a", "annotations": {"b": "c"}}, "spec": {"template": {"metadata": {"labels": {}}, "x": 1}}});
+    let value = admit_by(&ignoring(&["/**/metadata", "/metadata/annotations"]), "A", &template).value();
+    assert_eq!((&value["metadata"], &value["spec"]["template"]), (&json!({"name": "a"}), &json!({"x": 1})));
 }
