@@ -66,7 +66,7 @@ static STATEMENTS: LazyLock<Regex> = LazyLock::new(|| {
         r"(?i)\bidentified\s+(?:with\s+\S+\s+)?(?:by|as|using)\s+(?:password\s+)?",
         r"(?:'((?:[^'\\]|\\.|'')*)|\x22((?:[^\x22\\]|\\.)*))",
         r"|\b(?:user|role)\s+\S+\s+identified\s+by\s+([^\s;'\x22]+)",
-        r"|\bset\s+password\s+for\s+[^=;\n]{1,200}=\s*'((?:[^'\\]|\\.|'')*)",
+        r"|\bset\s+password\s+for\s+[^=;\n]{1,200}=\s*(?:\w+\s*\(\s*)?'((?:[^'\\]|\\.|'')*)",
     ))
 });
 

@@ -72,6 +72,7 @@ fn only_the_secret_part_of_a_text_is_masked() {
         ("identified with sha256_password  by 'a\\'b', x", "identified with sha256_password  by '***', x"),
         ("CREATE USER app IDENTIFIED BY hunter2;\nGRANT ALL", "CREATE USER app IDENTIFIED BY ***;\nGRANT ALL"),
         ("SET PASSWORD FOR 'bob'@'%' = 'hunter2'", "SET PASSWORD FOR 'bob'@'%' = '***'"),
+        ("SET PASSWORD FOR bob = PASSWORD('hunter2')", "SET PASSWORD FOR bob = PASSWORD('***')"),
         ("FROM a\nENV DB_PASSWORD hunter2\nRUN b", "FROM a\nENV DB_PASSWORD ***\nRUN b"),
         ("ENV API_TOKEN correct horse\nARG DB_PASSWORD API_TOKEN", "ENV API_TOKEN ***\nARG DB_PASSWORD API_TOKEN"),
         (
