@@ -33,7 +33,7 @@ fn took(old: &Value, new: &Value) -> Duration {
 /// `pair` gives two documents of a size that goes by its argument, which is 1 or 4.
 fn within_limit(name: &str, pair: impl Fn(usize) -> (Value, Value)) {
     let wrapped = |value: Value| Value::Object([("x".to_owned(), value)].into_iter().collect());
-    let [small, large] = [1, 4].map(|size| pair(size)).map(|(old, new)| (wrapped(old), wrapped(new)));
+    let [small, large] = [1, 4].map(&pair).map(|(old, new)| (wrapped(old), wrapped(new)));
     let growth = |_| took(&large.0, &large.1).as_secs_f64() / took(&small.0, &small.1).as_secs_f64();
     let least = (0..TRIES).map(growth).find(|growth| *growth < GROWTH);
     assert!(least.is_some(), "{name}: four times as much took more than {GROWTH} times as long, {TRIES} times over");
