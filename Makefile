@@ -46,7 +46,7 @@ IDLE ?= 600
 bench: ## Measure beside a Go program on client-go's informers, into docs/benchmarks.md; fails when a budget is missed (SIZES=10000 IDLE=60)
 	@tests/cluster/build check
 	@code=0; \
-	cargo bench --features jemalloc --bench event || code=1; \
+	cargo bench --features jemalloc --bench event --bench route || code=1; \
 	$(AS_SHIPPED) cargo bench --features jemalloc --bench memory || code=1; \
 	$(AS_SHIPPED) cargo bench --features jemalloc --bench cluster -- --write --sizes $(SIZES) --idle $(IDLE) || code=1; \
 	exit $$code

@@ -208,7 +208,8 @@ impl Rig {
     }
 }
 
-/// A ConfigMap of a megabyte in which three lines change, and one in which every line does.
+/// A ConfigMap of a megabyte in which three lines change, and one in which every line does. Every tenth line is about a
+/// credential, so that the file is searched for what is to be masked, and does not pass for want of a sign.
 fn config_map(line: impl Fn(usize) -> String) -> Value {
     let file: String = (0..20_000).map(|n| format!("{}\n", line(n))).collect();
     json!({"kind": "ConfigMap", "apiVersion": "v1", "metadata": {"name": "large", "namespace": "shop", "uid": "u"}, "data": {"app.conf": file}})
@@ -221,9 +222,16 @@ fn list(items: impl Iterator<Item = Value>) -> Value {
 
 fn large(rig: &Rig) -> bool {
     let maps = Resource::core("v1", "configmaps", "ConfigMap");
-    let plain = |n: usize| format!("server.option.number.{n} = the value of option {n}");
+    let password = |n: usize, value: &str| format!("  password: {value}-{n} # of the server number {n}");
+    let plain = |n: usize| match n % 10 {
+        5 => password(n, "hunter2"),
+        _ => format!("server.option.number.{n} = the value of option {n}"),
+    };
     let few = |n: usize| if n % 7_000 == 3 { format!("changed {n}") } else { plain(n) };
-    let every = |n: usize| format!("server.option.number.{n} = another value for option {n}");
+    let every = |n: usize| match n % 10 {
+        5 => password(n, "another"),
+        _ => format!("server.option.number.{n} = another value for option {n}"),
+    };
     let gateways = Resource::core("v1", "gateways", "Gateway");
     let item = |n: usize, weight: usize| json!({"name": format!("route-{n}"), "host": format!("h{n}.shop.example"), "weight": weight});
     let unnamed = |n: usize, weight: usize| json!({"host": format!("h{n}.shop.example"), "weight": weight});

@@ -1,13 +1,23 @@
-//! What it costs to find an event's sinks among 200 routes: the issue asks for less than 50 us.
+//! What it costs to find an event's sinks among 200 routes. It fails when the usual case, routes by team, takes more than 50
+//! microseconds by the median of many runs.
 
-use std::hint::black_box;
+use std::{
+    hint::black_box,
+    process::ExitCode,
+    time::{Duration, Instant},
+};
 
-use criterion::{Criterion, criterion_group, criterion_main};
+use criterion::Criterion;
 use kubediff::{
     event::Event,
     route::{Context, Match, Route, Rules, Table},
     sink::sample,
 };
+
+const BUDGET: Duration = Duration::from_micros(50);
+/// As many as are timed together, since a clock has its own grain.
+const BATCH: u32 = 100;
+const BATCHES: usize = 101;
 
 fn texts(texts: &[&str]) -> Vec<String> {
     texts.iter().map(|text| (*text).to_owned()).collect()
@@ -38,7 +48,21 @@ fn table(matching: impl Fn(usize) -> Match) -> Table {
     Table::new(&Rules { sinks, routes: routes.collect(), annotations: true, ..Rules::default() }).expect("right routes")
 }
 
-fn bench(criterion: &mut Criterion) {
+/// The middle one of many runs.
+fn median(mut run: impl FnMut()) -> Duration {
+    let mut times: Vec<Duration> = (0..BATCHES)
+        .map(|_| {
+            let began = Instant::now();
+            (0..BATCH).for_each(|_| run());
+            began.elapsed() / BATCH
+        })
+        .collect();
+    times.sort_unstable();
+    times[BATCHES / 2]
+}
+
+fn main() -> ExitCode {
+    let mut criterion = Criterion::default().configure_from_args();
     let mut event: Event = sample::event();
     event.resource.namespace = "team-77-prod".into();
     let context = Context::at(event.time);
@@ -61,7 +85,14 @@ fn bench(criterion: &mut Criterion) {
     });
     group.bench_function("explained", |b| b.iter(|| black_box(teams.explain(black_box(&event), &context))));
     group.finish();
-}
+    criterion.final_summary();
 
-criterion_group!(benches, bench);
-criterion_main!(benches);
+    // `cargo test` runs it too, without optimisation, to see that it runs.
+    if !std::env::args().any(|argument| argument == "--bench") {
+        return ExitCode::SUCCESS;
+    }
+    let took = median(|| drop(black_box(teams.route(black_box(&event), &context))));
+    let kept = took < BUDGET;
+    println!("200 routes by team: median {took:?}, budget of {BUDGET:?}: {}", if kept { "kept" } else { "missed" });
+    if kept { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}

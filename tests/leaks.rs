@@ -126,7 +126,7 @@ fn config(namespace: &str, hook: &Receiver, slack: &Slack, page: u16, probes: u1
         text.push_str(&format!("[sinks.{format}]\ntype = \"webhook\"\nurl = \"{url}\"\nformat = \"{format}\"\n"));
     }
     text.push_str("template = \"discord\"\n");
-    for digit in 0..9 {
+    for digit in 0..10 {
         text.push_str(&format!(
             "[sinks.slack-{digit}]\ntype = \"slack\"\ntoken = {{ env = \"SLACK_TOKEN\" }}\nchannel = \"#leaks-{digit}\"\n\
              api_url = \"{}\"\ngroup_wait_secs = 6\n\

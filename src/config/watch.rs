@@ -26,11 +26,17 @@ pub struct Watcher {
     sources: Sources,
     files: Vec<PathBuf>,
     seen: u64,
+    /// What the last look found instead. A file that is being written looks like a shorter one, and nothing at all is a
+    /// configuration too: a change is taken up when a second look finds the same.
+    pending: Option<u64>,
     interval: Duration,
     /// What was wrong at the last look.
     wrong: Option<Problems>,
     looks: u32,
 }
+
+/// The second look at a change comes after this part of the interval.
+const SETTLES: u32 = 4;
 
 /// After so many looks a wrong configuration is read again: a secret that it names may have come since.
 const AGAIN: u32 = 5;
@@ -39,7 +45,7 @@ impl Watcher {
     /// Reads the configuration for the first time, and sees every change from then on.
     pub fn load(sources: Sources) -> (Self, Result<Plan, Problems>) {
         let (seen, files, loaded) = load(&sources, Vec::new());
-        (Self { sources, files, seen, interval: INTERVAL, wrong: None, looks: 0 }, loaded)
+        (Self { sources, files, seen, pending: None, interval: INTERVAL, wrong: None, looks: 0 }, loaded)
     }
 
     pub fn every(self, interval: Duration) -> Self {
@@ -53,9 +59,10 @@ impl Watcher {
     pub async fn next(&mut self, asked: impl Future<Output = ()>) -> Reloaded {
         let mut asked = pin!(asked);
         loop {
+            let wait = if self.pending.is_some() { self.interval / SETTLES } else { self.interval };
             let at_once = tokio::select! {
                 () = &mut asked => true,
-                () = tokio::time::sleep(self.interval) => false,
+                () = tokio::time::sleep(wait) => false,
             };
             if let Some(reloaded) = self.look(at_once).await {
                 return reloaded;
@@ -64,18 +71,32 @@ impl Watcher {
         }
     }
 
-    /// Looks once.
+    /// Looks once. What was asked for is read as it is.
     async fn look(&mut self, asked: bool) -> Option<Reloaded> {
         self.looks = self.looks.wrapping_add(1);
         let again = self.wrong.is_some() && self.looks.is_multiple_of(AGAIN);
         let (sources, files, seen) = (self.sources.clone(), self.files.clone(), self.seen);
+        let pending = self.pending.take();
         // Disks and expressions take their time; the runtime has others to serve.
         let work = tokio::task::spawn_blocking(move || {
-            let changed = digest(&sources, &files) != seen;
-            (asked || again || changed).then(|| load(&sources, files))
+            let now = digest(&sources, &files);
+            let changed = now != seen;
+            if !asked && changed && pending != Some(now) {
+                return (Some(now), None);
+            }
+            if !(asked || again || changed) {
+                return (None, None);
+            }
+            let loaded = load(&sources, files.clone());
+            // Written while it was read.
+            let then = if asked { now } else { digest(&sources, &files) };
+            if then == now { (None, Some(loaded)) } else { (Some(then), None) }
         });
         let (found, files, loaded) = match work.await {
-            Ok(found) => found?,
+            Ok((pending, loaded)) => {
+                self.pending = pending;
+                loaded?
+            }
             Err(error) => return Some(Err(Problems::one("", format!("the configuration cannot be read: {error}")))),
         };
         let news = asked || found != self.seen;
@@ -183,6 +204,30 @@ mod tests {
         symlink("..2026_2", at("..data_tmp")).unwrap();
         fs::rename(at("..data_tmp"), at("..data")).unwrap();
         assert_eq!(next(&mut watcher).await.unwrap().cluster.as_deref(), Some("b"));
+    }
+
+    /// `cp` empties a file and then writes it, and an empty configuration is a right one: everything to stdout.
+    #[tokio::test]
+    async fn a_file_that_is_being_written_is_not_taken_up_before_it_is_whole() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("c.toml");
+        fs::write(&path, "cluster = 'a'").unwrap();
+        let mut watcher = Watcher::load(sources(path.clone())).0;
+        for part in ["", "cluster = 'b", "cluster = 'b'\n"] {
+            fs::write(&path, part).unwrap();
+            assert!(watcher.look(false).await.is_none(), "{part:?} was seen once");
+        }
+        assert_eq!(watcher.look(false).await.unwrap().unwrap().cluster.as_deref(), Some("b"));
+        assert!(watcher.look(false).await.is_none(), "and is taken up once");
+        fs::write(&path, "").unwrap();
+        assert!(watcher.look(false).await.is_none());
+        fs::write(&path, "cluster = 'b'\n").unwrap();
+        assert!(watcher.look(false).await.is_none(), "it is as it was");
+        fs::write(&path, "cluster = 'c'").unwrap();
+        assert_eq!(watcher.look(true).await.unwrap().unwrap().cluster.as_deref(), Some("c"), "asked for");
+        fs::write(&path, "").unwrap();
+        assert!(watcher.look(false).await.is_none());
+        assert_eq!(watcher.look(false).await.unwrap().unwrap().cluster, None, "it stays empty, so it is meant");
     }
 
     /// Whatever is read last is seen, also what is written between reading and looking.

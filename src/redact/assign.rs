@@ -164,7 +164,8 @@ impl Value<'_> {
             .and_then(|at| self.value(at, true))
     }
 
-    /// `--token x`; `requirepass x` on a line of its own; `machine m login l password x`.
+    /// `--token x`; `requirepass x` on a line of its own; `machine m login l password x`; `ENV DB_PASSWORD x`;
+    /// `WITH PASSWORD 'x'`.
     fn after_space(&self, gap: usize, closed: bool) -> Option<(usize, usize)> {
         let bytes = self.text.as_bytes();
         if gap == self.name.end || closed {
@@ -176,7 +177,9 @@ impl Value<'_> {
             && self.near_after(gap).split('\n').next().is_some_and(|rest| rest.split_whitespace().count() == 1);
         let setting = alone && (self.bare.contains("pass") || self.bare == "masterauth" || self.has_lines);
         let netrc = self.bare == "password" && self.near_before().contains("login ");
-        if flag || setting || netrc { self.value(gap, false) } else { None }
+        let dockerfile = self.lead() == Some("ENV");
+        let sql = self.bare.eq_ignore_ascii_case("password") && bytes.get(gap) == Some(&b'\'');
+        if flag || setting || netrc || dockerfile || sql { self.value(gap, false) } else { None }
     }
 
     /// The end of what stands before the name. Bounded, as everything that is looked at once a name has to be: a text
@@ -197,17 +200,41 @@ impl Value<'_> {
         &self.text[from..end]
     }
 
-    /// Whether nothing but an indent, a dash, a quote or `export` stands before the name on its line.
-    fn begins_line(&self) -> bool {
+    /// What stands before the name on its line, without indents, dashes and quotes; `None` when that is far away.
+    fn lead(&self) -> Option<&str> {
         let near = self.near_before();
         let before = match near.rfind('\n') {
             Some(at) => &near[at + 1..],
             None if near.len() == self.name.start => near,
-            None => return false,
+            None => return None,
         };
-        let before = before.trim_matches([' ', '\t', '-', '"', '\'', '#', ';', '?', '{']);
-        matches!(before, "" | "export" | "set" | "ENV" | "ARG" | "SET" | "const" | "let" | "var" | "env")
-            || before.ends_with(LAST_APPLIED_DOMAIN)
+        Some(before.trim_matches([' ', '\t', '-', '"', '\'', '#', ';', '?', '{']))
+    }
+
+    /// Whether nothing but an indent, a dash, a quote or `export` stands before the name on its line.
+    fn begins_line(&self) -> bool {
+        self.lead().is_some_and(|before| {
+            matches!(before, "" | "export" | "set" | "ENV" | "ARG" | "SET" | "const" | "let" | "var" | "env")
+                || before.ends_with(LAST_APPLIED_DOMAIN)
+        })
+    }
+
+    /// Whether the name stands in a mapping in braces that opened on its line: `{user: bob, password: x y}`.
+    fn in_braces(&self) -> bool {
+        let near = self.near_before();
+        let line = &near[near.rfind('\n').map_or(0, |at| at + 1)..];
+        let mut closed = 0;
+        for byte in line.bytes().rev() {
+            match byte {
+                b'}' => closed += 1,
+                b'{' if closed == 0 => return true,
+                b'{' => closed -= 1,
+                _ => {}
+            }
+        }
+        // The line began further away than is looked: in doubt a comma says it.
+        let cut = line.len() == near.len() && near.len() < self.name.start;
+        cut && line.trim_end_matches([' ', '"', '\'']).ends_with(',')
     }
 
     fn value(&self, from: usize, colon: bool) -> Option<(usize, usize)> {
@@ -248,9 +275,12 @@ impl Value<'_> {
             }
             return self.trimmed(from, end);
         }
-        // `password=x;user=y` and `?token=x&page=2`: up to what looks like the next assignment.
+        // `password=x;user=y` and `?token=x&page=2`: up to what looks like the next assignment. In braces a value may
+        // hold blanks, and ends where they close.
         let rest = &self.text[from..];
-        let ends = |at: usize, c: char| match c {
+        let blanks = colon && matches!(bytes[from - 1], b' ' | b'\t') && self.in_braces();
+        let mut open = 0usize;
+        let mut ends = |at: usize, c: char| match c {
             '"' | '\'' | '`' | '<' => true,
             '\\' => rest[at + 1..].starts_with('n'),
             ';' | '&' | ',' => {
@@ -258,9 +288,22 @@ impl Value<'_> {
                 let len = word.iter().take(NAME).take_while(|b| is_name(**b) || **b == b' ').count();
                 len > 0 && matches!(word.get(len), Some(b'=' | b':'))
             }
+            '{' if blanks => {
+                open += 1;
+                false
+            }
+            '}' if blanks && open == 0 => true,
+            '}' if blanks => {
+                open -= 1;
+                false
+            }
+            ' ' | '\t' if blanks => false,
             _ => c.is_whitespace(),
         };
         let end = rest.char_indices().find(|&(at, c)| ends(at, c)).map_or(rest.len(), |(at, _)| at);
+        if blanks {
+            return self.trimmed(from, from + end);
+        }
         let value = rest[..end].trim_end_matches([')', ']', '}', ',', ';', '\\']);
         Some((from, from + value.len()))
     }

@@ -107,7 +107,7 @@ impl Door {
             drop_fields(&mut tape, 0, |name| name != "metadata");
         }
         self.drop_payload(&mut tape, resource, metadata);
-        self.noise.drop_from(&mut tape, resource);
+        self.noise.drop_from(&mut tape, resource, metadata);
         let mut marker = Marker { rules: &self.rules, tape: &mut tape, level: 0 };
         marker.value(0);
         match resource.kind.as_str() {

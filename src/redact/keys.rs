@@ -19,12 +19,18 @@ pub(super) fn is_credential(name: &str) -> bool {
     let words = words.as_slice();
     let Some((at, len)) = last_term(words) else { return false };
     let after = &words[at + len..];
-    if after.iter().any(|word| DESCRIBES.contains(word)) {
+    let keeps = KEEPS.contains(&words[at]) && !matches!(after.first(), Some(&("key" | "keys")));
+    let is_owner = |word: &&str| OWNERS.contains(word) || (!keeps && PARTS.contains(word));
+    if after.iter().any(|word| DESCRIBES.contains(word) && !is_owner(word)) {
         return false;
     }
     let before = &words[..at];
     let is_switch = before.iter().any(|word| LEADS.contains(word));
-    let is_borrowed = before.last().is_some_and(|word| BORROWED.contains(word));
+    let is_borrowed = match words[at] {
+        "secret" | "secrets" => before.last().is_some_and(|word| NAMED.contains(word)),
+        "pass" => matches!(before, [word] if PASSES.contains(word)),
+        _ => false,
+    };
     let is_projection = before.ends_with(&["service", "account"]) && words[at] == "token" && after.is_empty();
     let is_qualifier = !after.is_empty() && LAST_ONLY.contains(&words[at]);
     !(is_switch || is_borrowed || is_projection || is_qualifier)
@@ -94,6 +100,20 @@ const WHOSE: &[&str] = &[
     "injector", "syncer", "sync", "public", "watch", "list", "get", "go", "js", "ts", "py", "sh", "lua", "md", "sql",
 ];
 
+/// Of [`DESCRIBES`] those that, after the word, say whose it is: `DB_PASSWORD_ADMIN`. Not all of [`WHOSE`]: `token.sh` is
+/// a file, and `tokens-list` a list.
+const OWNERS: &[&str] = &["admin", "webhook"];
+
+/// More of them, but not after [`KEEPS`]: a `secrets-operator` and a `secretManager` are programs, and `credentials.user`
+/// is a user.
+#[rustfmt::skip]
+const PARTS: &[&str] = &[
+    "user", "service", "reader", "readers", "backend", "proxy", "cache", "controller", "operator", "manager",
+    "injector", "syncer", "sync",
+];
+
+const KEEPS: &[&str] = &["secret", "secrets", "credential", "credentials", "cred", "creds"];
+
 /// What else stands in an object about a credential and is none.
 #[rustfmt::skip]
 const SETTINGS: &[&str] = &[
@@ -152,14 +172,17 @@ const LEADS: &[&str] = &[
     "required", "allow", "allows", "skip", "max", "min", "num", "count", "total", "public", "forbid",
 ];
 
-/// Right before the word: the value is the name of a Secret, or where nginx passes a request on to.
-const BORROWED: &[&str] = &["pull", "existing", "inject", "proxy", "fastcgi", "uwsgi", "scgi", "grpc", "memcached"];
+/// Right before `secret`: the value is the name of a Secret.
+const NAMED: &[&str] = &["pull", "existing", "inject"];
+
+/// Alone before `pass`: where nginx passes a request on to.
+const PASSES: &[&str] = &["proxy", "fastcgi", "uwsgi", "scgi", "grpc", "memcached"];
 
 /// Words that only count at the end: `auth` and `basicAuth`, but not `auth-mode-of-x`.
 const LAST_ONLY: &[&str] = &["auth", "pass", "authorization", "bearer", "cookie", "sas", "pin"];
 
 #[rustfmt::skip]
-const WORDS: &[&str] = &[
+pub(super) const WORDS: &[&str] = &[
     "password", "passwords", "passwd", "passwds", "pwd", "pass", "passphrase", "passphrases", "passcode", "secret",
     "secrets", "token", "tokens", "apikey", "apikeys", "credential", "credentials", "creds", "cred", "auth",
     "authorization", "dsn", "jwt", "bearer", "cookie", "htpasswd", "pgpass", "dockerconfigjson", "dockercfg",
@@ -196,6 +219,7 @@ fn last_term(words: &[&str]) -> Option<(usize, usize)> {
             "key" | "keys" => KEYED.contains(&word) || (word == "client" && words.get(at + 2) == Some(&"data")),
             "string" | "strings" | "str" => matches!(word, "connection" | "conn"),
             "signature" => word == "access",
+            "data" => word == "kubeconfig",
             "word" | "phrase" => word == "pass",
             _ => false,
         };

@@ -15,6 +15,9 @@ pub(super) const CRYPT: u32 = 1 << 8;
 pub(super) const COMMAND: u32 = 1 << 9;
 pub(super) const MANIFEST: u32 = 1 << 10;
 pub(super) const DSNS: u32 = 1 << 11;
+pub(super) const SQL: u32 = 1 << 12;
+/// Not within a longer word: `pin`, but not `mapping`.
+const WORD: u32 = 1 << 13;
 /// The shapes that are secret whatever name they stand under, and wherever: in the name of a field too.
 pub(super) const SHAPES: u32 = URL | DSNS | PEM | PACKED | JWT | TOKEN | HEADER | AWS | CRYPT;
 
@@ -37,6 +40,8 @@ const LITERALS: &[(&str, u32, usize)] = &[
     ("basic ", HEADER, 3),
     ("cookie", NAMES, 2),
     ("otp", NAMES, 0),
+    ("pin", NAMES | WORD, 0),
+    ("kubeconfigdata", NAMES, 9),
     ("dockerc", NAMES, 4),
     ("signature", NAMES, 2),
     ("last-applied", NAMES, 3),
@@ -72,11 +77,17 @@ const LITERALS: &[(&str, u32, usize)] = &[
     ("ya29.", TOKEN, 0),
     ("sg.", TOKEN, 0),
     ("dop_v1_", TOKEN, 1),
+    ("doo_v1_", TOKEN, 2),
+    ("dor_v1_", TOKEN, 2),
     ("dckr_pat_", TOKEN, 0),
     ("pypi-", TOKEN, 0),
     ("sk-", TOKEN, 0),
     ("gocspx-", TOKEN, 2),
     ("shpat_", TOKEN, 0),
+    ("shpss_", TOKEN, 0),
+    ("shpca_", TOKEN, 0),
+    ("shppa_", TOKEN, 0),
+    ("age-secret-key-1", TOKEN, 13),
     ("hooks.slack.com", TOKEN, 3),
     ("/api/webhooks/", TOKEN, 6),
     ("sig=", TOKEN, 1),
@@ -96,6 +107,8 @@ const LITERALS: &[(&str, u32, usize)] = &[
     ("curl", COMMAND, 1),
     (" -u", COMMAND, 0),
     ("--user", COMMAND, 0),
+    ("identified", SQL, 7),
+    ("set password", SQL, 2),
 ];
 
 /// One bit for each three letters that a literal is looked for by. Letters are taken without their case; what is no
@@ -151,11 +164,25 @@ fn verify(bytes: &[u8], end: usize, window: usize, hit: &mut impl FnMut(usize, u
         let (literal, class, at) = LITERALS[i];
         let Some(start) = (end + 1).checked_sub(3 + at) else { continue };
         let found = bytes.get(start..start + literal.len());
-        if found.is_some_and(|found| found.eq_ignore_ascii_case(literal.as_bytes())) && hit(start, class) {
+        if found.is_some_and(|found| found.eq_ignore_ascii_case(literal.as_bytes()))
+            && (class & WORD == 0 || is_word(bytes, start, literal.len()))
+            && hit(start, class & !WORD)
+        {
             return true;
         }
     }
     false
+}
+
+/// Whether no word goes on before it or after it; a capital begins a word, as in `userPin`.
+fn is_word(bytes: &[u8], start: usize, len: usize) -> bool {
+    let begins = match start.checked_sub(1).map(|at| bytes[at]) {
+        Some(before) if before.is_ascii_alphabetic() => {
+            bytes[start].is_ascii_uppercase() && (before.is_ascii_lowercase() || bytes[start + 1].is_ascii_lowercase())
+        }
+        _ => true,
+    };
+    begins && !bytes.get(start + len).is_some_and(u8::is_ascii_alphabetic)
 }
 
 /// Whether any literal occurs.

@@ -88,11 +88,13 @@ impl Paths {
         paths.map(Path::parse).collect::<Result<_, _>>().map(Self)
     }
 
-    /// Marks as dropped what the paths lead to, from the object at the tape's start.
-    pub(super) fn drop_from(&self, tape: &mut Tape<'_>, resource: &Resource) {
+    /// Marks as dropped what the paths lead to, from the object at the tape's start. `metadata`: of that object, which
+    /// stays, also when a path with stars leads to it: an object is known by what is in it.
+    pub(super) fn drop_from(&self, tape: &mut Tape<'_>, resource: &Resource, metadata: usize) {
         for path in &self.0 {
             if path.is_for(resource) && path.may_lead_into(tape.text) {
                 drop_at(tape, 0, &path.segments);
+                tape.tokens[metadata].fate = Fate::Keep;
             }
         }
     }

@@ -17,7 +17,8 @@ use super::{
     emit::quote,
     keys::Group,
     literals::{
-        AWS, COMMAND, CRYPT, DSNS, HEADER, JWT, MANIFEST, NAMES, PACKED, PEM, SHAPES, TOKEN, URL, classes, occurring,
+        AWS, COMMAND, CRYPT, DSNS, HEADER, JWT, MANIFEST, NAMES, PACKED, PEM, SHAPES, SQL, TOKEN, URL, classes,
+        occurring,
     },
     manifest,
     mark::{LEVELS, Marker, says_nothing},
@@ -57,6 +58,15 @@ static COMMANDS: LazyLock<Regex> = LazyLock::new(|| {
     regex(concat!(
         r"\bmysql\S*\s(?:[^|;&]*?\s)?-p([^\s\x22']+)|\bsshpass\s+-p\s*([^\s\x22']+)|\bredis-cli\s(?:[^|;&]*?\s)?-a\s+([^\s\x22']+)",
         r"|\s(?:-u|--user|--proxy-user)[ =][\x22']?[^\s:\x22']+:([^\s\x22']+)",
+    ))
+});
+/// `PASSWORD 'x'` is found by its name ([`super::assign`]). A quote that never closes lasts to the end.
+static STATEMENTS: LazyLock<Regex> = LazyLock::new(|| {
+    regex(concat!(
+        r"(?i)\bidentified\s+(?:with\s+\S+\s+)?(?:by|as|using)\s+(?:password\s+)?",
+        r"(?:'((?:[^'\\]|\\.|'')*)|\x22((?:[^\x22\\]|\\.)*))",
+        r"|\b(?:user|role)\s+\S+\s+identified\s+by\s+([^\s;'\x22]+)",
+        r"|\bset\s+password\s+for\s+[^=;\n]{1,200}=\s*(?:\w+\s*\(\s*)?'((?:[^'\\]|\\.|'')*)",
     ))
 });
 
@@ -99,6 +109,12 @@ impl Rules {
         self.shapes(text, found, level, &mut spans);
         if found & COMMAND != 0 {
             groups(&COMMANDS, text, &mut spans);
+        }
+        if found & SQL != 0 {
+            let mut values = Vec::new();
+            groups(&STATEMENTS, text, &mut values);
+            values.retain(|(start, end, _)| !says_nothing(&text[*start..*end]));
+            spans.append(&mut values);
         }
         if found & NAMES != 0 {
             self.assignments(text, &names, &mut spans);
@@ -160,7 +176,7 @@ impl Rules {
 
     fn shapes(&self, text: &str, found: u32, level: u8, spans: &mut Vec<Span>) {
         if found & PEM != 0 {
-            private_keys(text, spans);
+            key_blocks(text, spans);
         }
         if found & URL != 0 {
             url_passwords(text, spans);
@@ -205,7 +221,7 @@ impl Rules {
         }
     }
 
-    /// Runs of base64 that hold a private key, JSON with a secret in it, or gzip, which nobody can see into.
+    /// Runs of base64 that hold a key, JSON with a secret in it, or gzip, which nobody can see into.
     fn packed(&self, text: &str, level: u8, spans: &mut Vec<Span>) {
         let mut from = 0;
         while let Some(run) = next_run(text, from) {
@@ -214,7 +230,11 @@ impl Rules {
             let secret = if part.starts_with("H4sI") {
                 part.len() >= 64
             } else if part.starts_with("LS0tLS1CRUdJTi") {
-                decoded(part).is_none_or(|bytes| contains(&bytes, b"PRIVATE KEY"))
+                decoded(part).is_none_or(|bytes| {
+                    let mut inner = Vec::new();
+                    key_blocks(&String::from_utf8_lossy(&bytes), &mut inner);
+                    !inner.is_empty()
+                })
             } else if part.starts_with("eyJ") && level < LEVELS {
                 // What is no UTF-8, or was cut, still holds what it holds.
                 decoded(part)
@@ -266,8 +286,30 @@ fn groups(regex: &Regex, text: &str, spans: &mut Vec<Span>) {
     }
 }
 
-/// Blocks of private keys, from their first line to their last; to the end of the text when that is missing.
-fn private_keys(text: &str, spans: &mut Vec<Span>) {
+/// Of the blocks of PEM those that anybody may read, by the ends of their labels; all others are masked.
+const READABLE: &[&str] = &[
+    "CERTIFICATE",
+    "CERTIFICATE REQUEST",
+    "PUBLIC KEY",
+    "PUBLIC KEY BLOCK",
+    "X509 CRL",
+    "DH PARAMETERS",
+    "EC PARAMETERS",
+    "DSA PARAMETERS",
+    "SIGNATURE",
+    "SIGNED MESSAGE",
+];
+
+/// A label longer than this is none.
+const LABEL: usize = 64;
+
+fn holds_key(label: &str) -> bool {
+    let is_label = (1..=LABEL).contains(&label.len()) && !label.contains('\n');
+    label.contains("PRIVATE KEY") || (is_label && !READABLE.iter().any(|end| label.ends_with(end)))
+}
+
+/// Blocks of keys, from their first line to their last; to the end of the text when that is missing.
+fn key_blocks(text: &str, spans: &mut Vec<Span>) {
     let mut from = 0;
     while let Some(start) = text[from..].find("-----BEGIN ").map(|at| from + at) {
         let header = start + 11;
@@ -280,7 +322,7 @@ fn private_keys(text: &str, spans: &mut Vec<Span>) {
         };
         let label = &text[header..dashes];
         from = dashes + 5;
-        if label.contains("PRIVATE KEY") {
+        if holds_key(label) {
             let end = text[from..].find("-----END").map_or(text.len(), |at| {
                 let closing = from + at + 8;
                 text[closing..].find("-----").map_or(text.len(), |at| closing + at + 5)
@@ -335,8 +377,4 @@ fn decoded(text: &str) -> Option<Vec<u8>> {
     let text = text.trim_end_matches('=');
     let text = if text.len() % 4 == 1 { &text[..text.len() - 1] } else { text };
     ENGINES.iter().find_map(|engine| engine.decode(text).ok())
-}
-
-fn contains(bytes: &[u8], part: &[u8]) -> bool {
-    bytes.windows(part.len()).any(|window| window == part)
 }

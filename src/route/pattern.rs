@@ -63,7 +63,8 @@ impl Patterns {
 }
 
 /// Patterns over changed fields. One that begins with a slash is a JSON pointer, all others are about the readable
-/// field. `*` stays within one step of the path, `**` crosses steps; what lies below a match matches too.
+/// field. `*` stays within one step of the path, `**` crosses steps; what lies below a match matches too. A dot within
+/// brackets parts no steps: `data[*]` takes `data["nginx.conf"]`.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Paths {
     pointers: Patterns,
@@ -205,11 +206,15 @@ impl Glob {
     /// since the last has seen everything up to the separator that holds the earlier one.
     fn wild(&self, text: &[u8]) -> bool {
         let pattern = &self.text;
-        let fence = |b: u8| Some(b) == self.separator;
+        let fence = |at: Spot| at.of == Within::Step && text.get(at.at).copied() == self.separator;
+        let next = |at: Spot| {
+            let of = if self.separator == Some(b'.') { at.of.after(text[at.at]) } else { Within::Step };
+            Spot { at: at.at + 1, of }
+        };
         let same = |a: u8, b: u8| a == b || self.fold && a == b.to_ascii_lowercase();
-        let (mut p, mut t) = (0, 0);
-        let mut star: Option<(usize, usize)> = None;
-        let mut gap: Option<(usize, usize)> = None;
+        let (mut p, mut t) = (0, Spot { at: 0, of: Within::Step });
+        let mut star: Option<(usize, Spot)> = None;
+        let mut gap: Option<(usize, Spot)> = None;
         loop {
             match pattern.get(p) {
                 Some(b'*') if pattern.get(p + 1) == Some(&b'*') => {
@@ -222,25 +227,54 @@ impl Glob {
                     star = Some((p, t));
                     continue;
                 }
-                Some(&c) if t < text.len() && (c == b'?' && !fence(text[t]) || same(c, text[t])) => {
+                Some(&c) if t.at < text.len() && (c == b'?' && !fence(t) || same(c, text[t.at])) => {
                     p += 1;
-                    t += 1;
+                    t = next(t);
                     continue;
                 }
-                None if t == text.len() => return true,
+                None if t.at == text.len() => return true,
                 _ => {}
             }
             match (star, gap) {
-                (Some((after, from)), _) if from < text.len() && !fence(text[from]) => {
-                    star = Some((after, from + 1));
-                    (p, t) = (after, from + 1);
+                (Some((after, from)), _) if from.at < text.len() && !fence(from) => {
+                    (p, t) = (after, next(from));
+                    star = Some((after, t));
                 }
-                (_, Some((after, from))) if from < text.len() => {
-                    (gap, star) = (Some((after, from + 1)), None);
-                    (p, t) = (after, from + 1);
+                (_, Some((after, from))) if from.at < text.len() => {
+                    (p, t) = (after, next(from));
+                    (gap, star) = (Some((after, t)), None);
                 }
                 _ => return false,
             }
+        }
+    }
+}
+
+/// A place in a text, and what it is within there.
+#[derive(Clone, Copy)]
+struct Spot {
+    at: usize,
+    of: Within,
+}
+
+/// What a place of a readable field is within.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Within {
+    Step,
+    Brackets,
+    Quotes,
+    /// In quotes, after a backslash.
+    Escape,
+}
+
+impl Within {
+    fn after(self, byte: u8) -> Self {
+        match (self, byte) {
+            (Self::Step, b'[') | (Self::Quotes, b'"') => Self::Brackets,
+            (Self::Brackets, b']') => Self::Step,
+            (Self::Brackets, b'"') | (Self::Escape, _) => Self::Quotes,
+            (Self::Quotes, b'\\') => Self::Escape,
+            (same, _) => same,
         }
     }
 }
@@ -313,6 +347,31 @@ mod tests {
         ] {
             assert_eq!(Paths::new(&list(&[pattern])).unwrap().matches(pointer, field), expected, "{pattern}");
         }
+    }
+
+    #[test]
+    fn a_dot_in_brackets_parts_no_steps() {
+        for (pattern, field, expected) in [
+            ("data[*]", r#"data["nginx.conf"]"#, true),
+            ("data[*.conf*]", r#"data["nginx.conf"]"#, true),
+            ("data[?nginx?conf?]", r#"data["nginx.conf"]"#, true),
+            ("data[*]", r#"data["a\"].b"]"#, true),
+            ("metadata.annotations[*]", r#"metadata.annotations["example.com/x"]"#, true),
+            ("metadata.*[*]", r#"metadata.annotations["example.com/x"]"#, true),
+            ("spec.rules[*].http", "spec.rules[shop.example.com].http", true),
+            ("spec.rules[*].http", "spec.rules[shop.example.com].http.paths[0]", true),
+            ("spec.rules*", "spec.rules[shop.example.com].http", true),
+            ("spec.rules[*].paths", "spec.rules[shop.example.com].http.paths", false),
+            ("spec.*.paths", "spec.rules[shop.example.com].http.paths", false),
+            ("spec.*.http", "spec.rules[shop.example.com].http", true),
+            ("**[*].http", "spec.rules[shop.example.com].http", true),
+            ("spec.**.paths", "spec.rules[shop.example.com].http.paths", true),
+            ("data[*]", r#"spec.data["nginx.conf"]"#, false),
+        ] {
+            assert_eq!(Paths::new(&list(&[pattern])).unwrap().matches("", field), expected, "{pattern} {field}");
+        }
+        let pointers = Paths::new(&list(&["/data/*/b"])).unwrap();
+        assert!(!pointers.matches("/data/[a/c]/b", "") && pointers.matches("/data/[a.c]/b", ""));
     }
 
     #[test]

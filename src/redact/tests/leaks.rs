@@ -107,6 +107,11 @@ fn what_is_around_a_secret_stays_readable() {
             "a flow mapping below the name of credentials in a YAML file",
             &["tokens: {ci: hmac:", ", ttl: 60}", "user: bob"],
         ),
+        ("a password in an SQL statement", &["WITH PASSWORD 'hmac:", "';\\nGRANT ALL ON shop TO app;"]),
+        ("IDENTIFIED BY in an SQL statement", &["'app'@'%' IDENTIFIED BY 'hmac:", "';\\nFLUSH PRIVILEGES;"]),
+        ("a password in a Dockerfile", &["FROM alpine\\nENV DB_PASSWORD hmac:", "\\nRUN true"]),
+        ("a password with blanks in a flow mapping", &["{user: bob, password: hmac:", ", host: db}"]),
+        ("an OpenVPN static key", &["# 2048 bit OpenVPN static key"]),
         ("a kubeconfig in a ConfigMap", &["kind: Config", "token: hmac:", "client-key-data: hmac:"]),
     ] {
         let leaks = leaks();

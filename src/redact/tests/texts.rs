@@ -22,6 +22,8 @@ fn base64_of_json_is_masked_also_when_it_is_cut_or_no_text() {
     for cut in 0..8 {
         assert_eq!(masked(&whole[..whole.len() - cut]), "***", "{cut}");
     }
+    let static_key = "-----BEGIN OpenVPN Static key V1-----\nab\n-----END OpenVPN Static key V1-----\n";
+    assert_eq!(masked(&BASE64_STANDARD.encode(static_key)), "***");
     let plain = BASE64_STANDARD.encode(br#"{"level": "info", "a": 1}"#);
     assert_eq!(masked(&plain), plain);
 }
@@ -58,12 +60,89 @@ fn only_the_secret_part_of_a_text_is_masked() {
         ("tokens: {prod: {ci: abc, dev: [d, e]}}", "tokens: {prod: {ci: ***, dev: [***, ***]}}"),
         ("tokens: {\"ci\": \"abc\"}\nb: 2", "tokens: {\"ci\": \"***\"}\nb: 2"),
         ("[app]\ntokens = { ci = \"abc\" }\nb = 2", "[app]\ntokens = { ci = \"***\" }\nb = 2"),
+        ("{user: bob, password: correct horse battery}", "{user: bob, password: ***}"),
+        ("{user: bob, password: correct horse, port: 80}", "{user: bob, password: ***, port: 80}"),
+        ("a: {b: {c: 1}, password: x, y z}\nb: 2", "a: {b: {c: 1}, password: ***}\nb: 2"),
+        ("ALTER USER app WITH PASSWORD 'hunter2';", "ALTER USER app WITH PASSWORD '***';"),
+        (
+            "create role app login encrypted password 'it''s' valid",
+            "create role app login encrypted password '***' valid",
+        ),
+        ("CREATE USER 'a'@'%' IDENTIFIED BY 'hunter2';", "CREATE USER 'a'@'%' IDENTIFIED BY '***';"),
+        ("identified with sha256_password  by 'a\\'b', x", "identified with sha256_password  by '***', x"),
+        ("CREATE USER app IDENTIFIED BY hunter2;\nGRANT ALL", "CREATE USER app IDENTIFIED BY ***;\nGRANT ALL"),
+        ("SET PASSWORD FOR 'bob'@'%' = 'hunter2'", "SET PASSWORD FOR 'bob'@'%' = '***'"),
+        ("SET PASSWORD FOR bob = PASSWORD('hunter2')", "SET PASSWORD FOR bob = PASSWORD('***')"),
+        ("FROM a\nENV DB_PASSWORD hunter2\nRUN b", "FROM a\nENV DB_PASSWORD ***\nRUN b"),
+        ("ENV API_TOKEN correct horse\nARG DB_PASSWORD API_TOKEN", "ENV API_TOKEN ***\nARG DB_PASSWORD API_TOKEN"),
+        (
+            "<tls-auth>\n-----BEGIN OpenVPN Static key V1-----\nab\n-----END OpenVPN Static key V1-----\n</tls-auth>",
+            "<tls-auth>\n***\n</tls-auth>",
+        ),
         (
             "kubectl.kubernetes.io/last-applied-configuration: |\n  {\"a\":1}\nb: 2",
             "kubectl.kubernetes.io/last-applied-configuration: |\n  ***\nb: 2",
         ),
     ] {
         assert_eq!(masked(text), expected, "{text}");
+    }
+}
+
+/// One sample for each alternative of the patterns of tokens: each needs a literal by which it is looked for.
+#[test]
+fn every_shape_of_a_token_is_masked_wherever_it_stands() {
+    let random = |len: usize| "a1B2".repeat(len / 4 + 1)[..len].to_owned();
+    let hex = |len: usize| "a1b2".repeat(len / 4);
+    let mut tokens = Vec::new();
+    for prefix in [
+        "ghp_",
+        "gho_",
+        "ghu_",
+        "ghs_",
+        "ghr_",
+        "github_pat_",
+        "xoxb-",
+        "xoxp-",
+        "xapp-",
+        "sk_live_",
+        "sk_test_",
+        "rk_live_",
+        "rk_test_",
+        "AIza",
+        "npm_",
+        "glpat-",
+        "gldt-",
+        "glrt-",
+        "hvs.",
+        "hvb.",
+        "ya29.",
+        "dckr_pat_",
+        "pypi-",
+        "GOCSPX-",
+        "sk-",
+        "12345678:AA",
+    ] {
+        tokens.push(format!("{prefix}{}", random(40)));
+    }
+    for prefix in ["dop_v1_", "doo_v1_", "dor_v1_", "shpat_", "shpss_", "shpca_", "shppa_"] {
+        tokens.push(format!("{prefix}{}", hex(32)));
+    }
+    tokens.push(format!("SG.{}.{}", random(20), random(20)));
+    tokens.push(format!("AGE-SECRET-KEY-1{}", random(40).to_uppercase()));
+    for token in tokens {
+        for (before, after) in [("", ""), ("see ", " there"), ("a: 1\nb: ", "\n")] {
+            let text = format!("{before}{token}{after}");
+            assert_eq!(masked(&text), format!("{before}***{after}"), "{text}");
+        }
+    }
+    for (before, secret) in [
+        ("https://hooks.slack.com/services/", "T0/B0/abcdef"),
+        ("https://hooks.slack.com/workflows/", "T0/B0/abcdef"),
+        ("https://hooks.slack.com/triggers/", "T0/B0/abcdef"),
+        ("https://chat.example/api/webhooks/123/", "abcdef"),
+        ("https://a.blob.example/c?sv=1&sig=", "abc%2Bdef"),
+    ] {
+        assert_eq!(masked(&format!("{before}{secret}")), format!("{before}***"));
     }
 }
 
@@ -94,6 +173,16 @@ fn plain_texts_stay_as_they_are() {
         "password: {name: db, key: pw}",
         "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----",
         "-----BEGIN PUBLIC KEY-----\nMIIB\n-----END PUBLIC KEY-----",
+        "-----BEGIN RSA PUBLIC KEY-----\nMIIB\n-----END RSA PUBLIC KEY-----",
+        "-----BEGIN CERTIFICATE REQUEST-----\nMIIB\n-----END CERTIFICATE REQUEST-----",
+        "-----BEGIN X509 CRL-----\nMIIB\n-----END X509 CRL-----",
+        "-----BEGIN DH PARAMETERS-----\nMIIB\n-----END DH PARAMETERS-----",
+        "-----BEGIN -----, and what began there",
+        "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURS0tLS0tCk1JSUI=",
+        "an object that is identified by its name",
+        "CREATE USER app IDENTIFIED BY '${DB_PASSWORD}';",
+        "{a: 1, password: ${DB_PASSWORD}}",
+        "ENV TOKEN_PATH /run/token",
         "system:serviceaccount:kube-system:token-cleaner",
         "sha256:2c26b46b68ffc68ff99b453c1d30413413422d706483bfa0f98a5e886266e7ae",
         "kind: Deployment\nspec:\n  data: 1",
@@ -121,6 +210,12 @@ fn long_texts_take_linear_time() {
         "passwords: {",
         "tokens:{a:",
         "\ntokens:\n a: b",
+        "{a: b, password: c d, ",
+        "password: {",
+        "identified by '",
+        "identified with ",
+        "set password for ",
+        "-----BEGIN a-----",
     ] {
         let raw = json!({"metadata": {"name": "a"}, "data": {"note": long(part)}}).to_string();
         let (door, kind, start) = (door(), resource("", "ConfigMap"), Instant::now());
@@ -211,4 +306,10 @@ fn own_paths_are_left_out_for_the_kinds_that_they_name() {
         json!({"name": "a", "annotations": {"other.com/b": "2"}})
     );
     assert_eq!(metadata("/metadata/annotations/*"), json!({"name": "a"}));
+    for path in ["/**/metadata", "/meta*", "/*a"] {
+        assert_eq!(metadata(path), object["metadata"], "{path}: an object is known by it");
+    }
+    let template = json!({"metadata": {"name": "a", "annotations": {"b": "c"}}, "spec": {"template": {"metadata": {"labels": {}}, "x": 1}}});
+    let value = admit_by(&ignoring(&["/**/metadata", "/metadata/annotations"]), "A", &template).value();
+    assert_eq!((&value["metadata"], &value["spec"]["template"]), (&json!({"name": "a"}), &json!({"x": 1})));
 }

@@ -34,6 +34,8 @@ pub(super) struct Clock {
 enum Over {
     Time,
     Text,
+    /// What cannot be interrupted was not begun.
+    Endless,
 }
 
 /// It is over: what is under way ends at once, and its answer does not count.
@@ -74,11 +76,21 @@ impl Clock {
         self.tick()
     }
 
+    /// For what could take any time and would not ask how much is left.
+    pub(super) fn give_up(&self) -> Late {
+        self.over.set(self.over.get().or(Some(Over::Endless)));
+        Late
+    }
+
     /// Why the answer does not count, when it does not.
     pub(super) fn failure(&self) -> Option<Failure> {
         self.over.get().map(|over| match over {
             Over::Time => Failure::Late { millis: self.limit.as_millis().try_into().unwrap_or(u64::MAX) },
             Over::Text => Failure::Large,
+            Over::Endless => Failure::Wrong(
+                r"a pattern with `\b` is not matched with a long text that has letters beyond ASCII; write `(?-u:\b)`"
+                    .into(),
+            ),
         })
     }
 }

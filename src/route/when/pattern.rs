@@ -20,7 +20,8 @@ const STRIDE: usize = 256;
 #[derive(Clone, Debug)]
 pub(super) struct Pattern {
     regex: Regex,
-    /// The same for long texts; `None` where it has to look at the letters around a place (`\b`), which only the other can.
+    /// The same for long texts. It cannot look at letters that are not ASCII around a place (`\b`), which the other can;
+    /// the other cannot be interrupted.
     steps: Option<std::sync::Arc<DFA>>,
 }
 
@@ -30,17 +31,16 @@ impl Pattern {
             regex::Error::CompiledTooBig(_) => WhenError(format!("the pattern `{text}` is too large")),
             error => WhenError(format!("the pattern `{text}` is wrong: {}", last_line(&error.to_string()))),
         })?;
-        let steps = DFA::builder().configure(DFA::config().skip_cache_capacity_check(true)).build(text).ok();
+        let config = DFA::config().skip_cache_capacity_check(true).unicode_word_boundary(true);
+        let steps = DFA::builder().configure(config).build(text).ok();
         Ok(Self { regex, steps: steps.map(std::sync::Arc::new) })
     }
 
     pub(super) fn is_match(&self, text: &str, clock: Option<&Clock>) -> Result<bool, Late> {
         let Some(clock) = clock.filter(|_| text.len() > LONG) else { return Ok(self.regex.is_match(text)) };
         clock.tick()?;
-        match &self.steps {
-            Some(dfa) => stepwise(dfa, text.as_bytes(), clock).unwrap_or_else(|| Ok(self.regex.is_match(text))),
-            None => Ok(self.regex.is_match(text)),
-        }
+        let found = self.steps.as_ref().and_then(|dfa| stepwise(dfa, text.as_bytes(), clock));
+        found.unwrap_or_else(|| Err(clock.give_up()))
     }
 }
 
@@ -73,17 +73,21 @@ fn stepwise(dfa: &DFA, text: &[u8], clock: &Clock) -> Option<Result<bool, Late>>
 mod tests {
     use std::time::Duration;
 
-    use super::*;
+    use super::{super::Failure, *};
 
     #[test]
     fn long_texts_are_matched_as_short_ones_are() {
         let clock = Clock::new(Duration::from_secs(3_600));
         let pad = "pad ".repeat(LONG);
+        let unicode = |pattern: &Pattern, text: &str| pattern.regex.as_str().contains(r"\b") && !text.is_ascii();
         for pattern in ["^pad", "web-[0-9]+$", "^web", "(?i)WEB-7", "é{2}", "a.c", "^$", "", r"\bweb\b", "x|pad pad$"]
         {
             let pattern = Pattern::new(pattern).unwrap();
             for text in ["web-7", "", "éé", "a\nc", "abc"] {
                 for text in [text.to_owned(), format!("{pad}{text}"), format!("{text}{pad}")] {
+                    if text.len() > LONG && unicode(&pattern, &text) {
+                        continue;
+                    }
                     let stepwise = pattern.is_match(&text, Some(&clock)).unwrap();
                     assert_eq!(stepwise, pattern.regex.is_match(&text), "{:?} on {} bytes", pattern.regex, text.len());
                 }
@@ -93,11 +97,27 @@ mod tests {
 
     #[test]
     fn a_pattern_that_takes_for_ever_is_interrupted() {
-        let pattern = Pattern::new(r"(?s)[ab]*a[ab]{800}c").unwrap();
         let text: String = (0_u64..2 << 20)
             .map(|n| if n.wrapping_mul(0x9e37_79b9).count_ones().is_multiple_of(2) { 'a' } else { 'b' })
             .collect();
-        let clock = Clock::new(Duration::from_millis(20));
-        assert_eq!(pattern.is_match(&text, Some(&clock)), Err(Late));
+        for pattern in [r"(?s)[ab]*a[ab]{800}c", r"(?s)\b[ab]*a[ab]{800}c\b"] {
+            let clock = Clock::new(Duration::from_millis(20));
+            assert_eq!(Pattern::new(pattern).unwrap().is_match(&text, Some(&clock)), Err(Late), "{pattern}");
+            assert_eq!(clock.failure(), Some(Failure::Late { millis: 20 }), "{pattern}");
+        }
+    }
+
+    #[test]
+    fn a_pattern_that_could_not_be_interrupted_on_a_text_is_a_failure_that_says_so() {
+        let clock = Clock::new(Duration::from_secs(3_600));
+        let text = format!("{} é web", "pad ".repeat(LONG));
+        let matched = |pattern: &str, text: &str| Pattern::new(pattern).unwrap().is_match(text, Some(&clock));
+        assert_eq!(matched(r"\bweb\b", &text.replace('é', "e")), Ok(true));
+        assert_eq!(matched(r"\bweb\b", "é web"), Ok(true), "a short one takes no time");
+        assert_eq!(matched(r"(?-u:\b)web(?-u:\b)", &text), Ok(true));
+        assert_eq!(clock.failure(), None);
+        assert_eq!(matched(r"\bweb\b", &text), Err(Late));
+        let failure = clock.failure().expect("a reason").to_string();
+        assert!(failure.contains(r"`\b`"), "{failure}");
     }
 }
