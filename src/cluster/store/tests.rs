@@ -2,6 +2,7 @@
 
 mod audits;
 mod closing;
+mod twins;
 
 use std::{
     collections::BTreeMap,
