@@ -26,7 +26,7 @@ async fn main() -> anyhow::Result<()> {
     tracing_subscriber::fmt().with_max_level(tracing::Level::WARN).with_writer(std::io::stderr).init();
     let namespace = std::env::args().nth(1);
     let source = Arc::new(Api::connect(kube::Config::infer().await?, api::Settings::default())?);
-    let (store, _writing) = Store::open(&Place::Temporary, None)?;
+    let (store, writing) = Store::open(&Place::Temporary, None)?;
     let door = Arc::new(Door::new(&redact::Settings::default(), &store.redaction_key())?);
     let found = source.discover().await?;
     let factory = Factory::new(source, door, store, Settings::default(), None);
@@ -54,7 +54,14 @@ async fn main() -> anyhow::Result<()> {
         }
     }
     println!("{synced} of {} resources in sync", informers.len());
-    printers.join_all().await;
+    tokio::select! {
+        _ = tokio::signal::ctrl_c() => {}
+        () = async { while printers.join_next().await.is_some() {} } => {}
+    }
+    printers.shutdown().await;
+    factory.shut_down().await;
+    // The temporary file goes with its writer.
+    tokio::task::spawn_blocking(move || writing.join()).await?;
     Ok(())
 }
 

@@ -33,7 +33,7 @@ async fn main() -> anyhow::Result<()> {
     let config = kube::Config::infer().await?;
     let client = Client::try_from(config.clone())?;
     let source = Arc::new(api::Api::connect(config, api::Settings::default())?);
-    let (store, _writing) = Store::open(&Place::Temporary, None)?;
+    let (store, writing) = Store::open(&Place::Temporary, None)?;
     let door = Arc::new(Door::new(&redact::Settings::default(), &store.redaction_key())?);
     let factory = Factory::new(source, door, store, Settings::default(), None);
 
@@ -59,6 +59,8 @@ async fn main() -> anyhow::Result<()> {
         .await?;
     signals.abort();
     factory.shut_down().await;
+    // The temporary file goes with its writer.
+    tokio::task::spawn_blocking(move || writing.join()).await?;
     Ok(())
 }
 

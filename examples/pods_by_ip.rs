@@ -21,7 +21,7 @@ async fn main() -> anyhow::Result<()> {
     // An informer that may not read says so here, and waits.
     tracing_subscriber::fmt().with_max_level(tracing::Level::WARN).with_writer(std::io::stderr).init();
     let source = Arc::new(Api::connect(kube::Config::infer().await?, api::Settings::default())?);
-    let (store, _writing) = Store::open(&Place::Temporary, None)?;
+    let (store, writing) = Store::open(&Place::Temporary, None)?;
     let door = Arc::new(Door::new(&redact::Settings::default(), &store.redaction_key())?);
     let factory = Factory::new(source, door, store, Settings::default(), None);
 
@@ -39,7 +39,7 @@ async fn main() -> anyhow::Result<()> {
     }
     if addresses.is_empty() {
         let mut deltas = pods.subscribe().await?;
-        while let Some(delta) = deltas.next().await {
+        while let Some(delta) = tokio::select! { delta = deltas.next() => delta, _ = tokio::signal::ctrl_c() => None } {
             let pod = delta.object();
             let address = pod.value().pointer("/status/podIP").and_then(|ip| ip.as_str()).unwrap_or("-").to_owned();
             let sign = if matches!(delta, Delta::Deleted { .. }) { "-" } else { "+" };
@@ -47,5 +47,7 @@ async fn main() -> anyhow::Result<()> {
         }
     }
     factory.shut_down().await;
+    // The temporary file goes with its writer.
+    tokio::task::spawn_blocking(move || writing.join()).await?;
     Ok(())
 }

@@ -78,25 +78,33 @@ async fn a_state_file_that_may_not_be_written_is_said_at_the_start_with_what_to_
 
 /// `kubediff run` on the ConfigMaps of a namespace, with what it says on stderr.
 struct Running {
-    child: Child,
+    /// It runs under a guard, which ends as it does.
+    guard: Child,
+    pid: u32,
     said: mpsc::Receiver<String>,
 }
 
 impl Running {
     async fn start(namespace: &Namespace, more: &[(&str, &str)]) -> Self {
-        let mut command = kubediff(&["run"]);
+        // Its first line is its process id.
+        let mut command = Command::new("sh");
+        command.args(["-c", "echo $$ >&2; exec \"$@\"", "sh", env!("CARGO_BIN_EXE_kubediff"), "run"]);
+        command.env_remove("KUBEDIFF_LOG").env_remove("KUBEDIFF_LOG_FORMAT");
         command.env("KUBECONFIG", harness::cluster().await.kubeconfig());
         command
             .env("KUBEDIFF__STATE__PATH", "memory")
             .env("KUBEDIFF__SERVER__PROBES", "")
             .env("KUBEDIFF__SERVER__PAGE", "");
         command.env("KUBEDIFF__WATCH__NAMESPACES", namespace.name()).env("KUBEDIFF__WATCH__INCLUDE", "v1/configmaps");
-        command.envs(more.iter().copied()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut child = command.spawn().unwrap();
-        let stderr = BufReader::new(child.stderr.take().unwrap());
+        command.envs(more.iter().copied());
+        let mut guard = guard::guarded(&command).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut stderr = BufReader::new(guard.stderr.take().unwrap());
+        let mut first = String::new();
+        stderr.read_line(&mut first).unwrap();
+        let pid = first.trim().parse().unwrap();
         let (say, said) = mpsc::channel();
         std::thread::spawn(move || stderr.lines().map_while(Result::ok).try_for_each(|line| say.send(line)));
-        Self { child, said }
+        Self { guard, pid, said }
     }
 
     async fn says(&self, what: &str) -> String {
@@ -107,14 +115,14 @@ impl Running {
     }
 
     async fn exit_code(&mut self) -> Option<i32> {
-        poll(PATIENCE, "kubediff to end", async || self.child.try_wait().unwrap()).await.code()
+        poll(PATIENCE, "kubediff to end", async || self.guard.try_wait().unwrap()).await.code()
     }
 }
 
 impl Drop for Running {
     fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        drop(self.guard.stdin.take());
+        let _ = self.guard.wait();
     }
 }
 
@@ -124,7 +132,7 @@ async fn the_first_signal_finishes_what_is_under_way() {
     for signal in ["TERM", "INT"] {
         let mut running = Running::start(&ns, &[]).await;
         running.says("watching").await;
-        send(signal, running.child.id());
+        send(signal, running.pid);
         running.says("finishing what is under way").await;
         assert_eq!(running.exit_code().await, Some(0), "SIG{signal}");
     }
@@ -141,10 +149,10 @@ async fn the_second_signal_stops_at_once_with_130() {
     running.says("watching").await;
     cluster.kubectl(&["create", "configmap", "a", "-n", ns.name()]).await;
     receiver.wait_for(1, PATIENCE).await;
-    send("TERM", running.child.id());
+    send("TERM", running.pid);
     running.says("SIGTERM").await;
-    assert!(running.child.try_wait().unwrap().is_none(), "it finishes what is under way");
-    send("INT", running.child.id());
+    assert!(running.guard.try_wait().unwrap().is_none(), "it finishes what is under way");
+    send("INT", running.pid);
     assert_eq!(running.exit_code().await, Some(130));
 }
 
@@ -161,7 +169,7 @@ async fn the_log_is_json_or_text_on_stderr_at_the_level_that_was_asked_for() {
 
     let mut quiet = Running::start(&ns, &[("KUBEDIFF_LOG", "error")]).await;
     // Nothing tells when a silent program listens; before that SIGTERM ends it just as silently.
-    let pid = quiet.child.id();
+    let pid = quiet.pid;
     poll(PATIENCE, "kubediff to listen", async || catches_sigterm(pid).then_some(())).await;
     send("TERM", pid);
     assert_eq!(quiet.exit_code().await, Some(0));
@@ -182,7 +190,7 @@ async fn a_closed_pipe_is_success() {
     let mut running = Running::start(&ns, &[]).await;
     running.says("watching").await;
     cluster.kubectl(&["create", "configmap", "a", "-n", ns.name()]).await;
-    let mut stdout = running.child.stdout.take().unwrap();
+    let mut stdout = running.guard.stdout.take().unwrap();
     stdout.read_exact(&mut [0; 8]).unwrap();
     drop(stdout);
     cluster.kubectl(&["create", "configmap", "b", "-n", ns.name()]).await;

@@ -453,9 +453,12 @@ async fn three_hundred_crds_at_once_are_all_watched() {
     let before = rig.factory.informers().len();
     let all: Vec<String> = (0..300).map(|n| crd(&format!("g{n}.example.com"), &["v1"], "v1")).collect();
     own.apply("default", &all.join("\n---\n")).await;
-    poll(PATIENCE * 4, "300 more informers", async || (rig.factory.informers().len() >= before + 300).then_some(()))
-        .await;
-    rig.synced().await;
+    poll(PATIENCE * 4, "300 more informers, all in sync", async || {
+        let informers = rig.factory.informers();
+        let synced = informers.iter().filter(|informer| informer.has_synced()).count();
+        (informers.len() >= before + 300 && synced == informers.len()).then_some(())
+    })
+    .await;
     own.apply("default", &widget("g299.example.com", "v1", "w", 1)).await;
     rig.notes.wait_for("widgets.g299.example.com default/w", 1).await;
     rig.equals_a_fresh_list(own.access()).await;

@@ -3,14 +3,14 @@
 use std::{
     io::{BufRead, BufReader},
     os::unix::process::{CommandExt, ExitStatusExt},
-    path::PathBuf,
+    path::{Path, PathBuf},
     process::{Child, Command, Stdio},
 };
 
 use crate::harness::{
     PATIENCE,
-    guard::{alive, send, send_to_group},
-    poll,
+    guard::{Daemon, Directory, alive, run, send, send_to_group},
+    poll, tools,
 };
 
 /// This test binary as a child with one of its tests, up to the line on stderr that begins with a text.
@@ -77,6 +77,41 @@ async fn nothing_is_left_after_the_test_binary_is_killed() {
 async fn nothing_is_left_after_a_run_that_ends_by_itself() {
     let test = "control_plane::every_test_has_a_namespace_of_its_own_that_is_gone_after_it";
     assert_eq!(Run::until("kube-apiserver", test).nothing_is_left().await, None);
+}
+
+/// As `make cluster` starts it; `cargo test` builds the examples beside the binary.
+#[tokio::test]
+async fn the_cluster_to_play_with_says_where_it_is_and_ctrl_c_ends_all_of_it() {
+    let program = PathBuf::from(env!("CARGO_BIN_EXE_kubediff")).with_file_name("examples").join("cluster");
+    let dir = Directory::create().unwrap();
+    let args = ["--default-signal=INT", program.to_str().unwrap()];
+    let mut playing = Daemon::start("cluster", dir.path(), Path::new("/usr/bin/env"), args).unwrap();
+    let log = dir.path().join("cluster.log");
+    let kubeconfig = poll(2 * PATIENCE, "it says where its kubeconfig is", async || {
+        let said = std::fs::read_to_string(&log).ok()?;
+        said.contains("Ctrl-C ends it").then_some(())?;
+        said.lines().find_map(|line| line.trim().strip_prefix("export KUBECONFIG=")).map(PathBuf::from)
+    })
+    .await;
+    let processes: Vec<_> = descendants(playing.pid()).into_iter().map(|pid| (pid, name(pid))).collect();
+    for server in ["etcd", "kube-apiserver", "kube-controller", "kube-scheduler", "kwok"] {
+        assert!(processes.iter().any(|(_, name)| name.starts_with(server)), "{server} runs: {processes:?}");
+    }
+    let kubectl = tools::path("kubectl").await.unwrap();
+    let mut get = Command::new(kubectl);
+    get.arg("--kubeconfig").arg(&kubeconfig).args(["get", "namespaces", "-o", "name"]);
+    let answer = run(&mut get).await.unwrap();
+    let answer = String::from_utf8_lossy(&answer.stdout).into_owned();
+    assert!(answer.contains("namespace/kube-system"), "{answer}");
+
+    playing.signal("INT");
+    let ended = poll(PATIENCE, "it ends", async || playing.exited()).await;
+    assert!(ended.success(), "{ended}: {}", playing.log_tail());
+    poll(PATIENCE, format!("the end of {processes:?}"), async || {
+        processes.iter().all(|(pid, was)| !alive(*pid) || name(*pid) != *was).then_some(())
+    })
+    .await;
+    poll(PATIENCE, "its folder to be gone", async || (!kubeconfig.exists()).then_some(())).await;
 }
 
 /// All processes below one, read from proc(5).

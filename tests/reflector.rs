@@ -29,7 +29,7 @@ async fn a_restart_resumes_at_the_cursor_and_lists_nothing() {
     let mirror = Mirror::default();
     let reading = Reading::of(proxy.access(), configmaps(&namespace), &mirror).await;
     reading.until_live().await;
-    assert_eq!(mirror.objects(), writing.list().await);
+    assert_eq!(mirror.documents(), writing.list().await);
     writing.create("live").await;
     writing.change("before").await;
     mirror.until_equal(&writing).await;
@@ -194,11 +194,12 @@ async fn a_paged_list_that_fails_on_page_seven_ends_whole() {
     let source = mirror::Seventh::of(&proxy).await;
     let reading = Reading::from(source, configmaps(&namespace), &mirror, |settings| settings.page = 10);
     reading.until_live().await;
-    assert_eq!(mirror.objects(), writing.list().await);
+    assert_eq!(mirror.documents(), writing.list().await);
     assert_eq!(mirror.lists_begun(), 1, "it went on where it failed");
     assert!(reading.status().lists.failed >= 2, "{:?}", reading.status());
     writing.change("map-07").await;
     mirror.until_equal(&writing).await;
+    assert_eq!(mirror.reported(), ["map-07@2"], "what was listed is not told again");
     reading.stop().await;
 }
 
@@ -216,7 +217,7 @@ async fn a_continue_token_that_expires_leads_to_one_full_list() {
     let mirror = Mirror::default();
     let reading = Reading::with(proxy.access(), configmaps(&namespace), &mirror, |settings| settings.page = 10).await;
     reading.until_live().await;
-    assert_eq!(mirror.objects(), writing.list().await);
+    assert_eq!(mirror.documents(), writing.list().await);
     assert_eq!(mirror.lists_begun(), 2);
     assert_eq!(proxy.count(&Matching::lists("configmaps")), 3, "a page, a refused page, all");
     reading.stop().await;
@@ -312,7 +313,7 @@ async fn a_token_that_is_no_longer_valid_is_replaced_from_its_file() {
     reading.until("it is refused", refused).await;
     writing.create("meanwhile").await;
     let expected = writing.list().await;
-    poll(3 * PATIENCE, "the new token to be used", async || (mirror.objects() == expected).then_some(())).await;
+    poll(3 * PATIENCE, "the new token to be used", async || (mirror.documents() == expected).then_some(())).await;
     mirror.assert_each_once(&writing, &[]);
     reading.stop().await;
 }

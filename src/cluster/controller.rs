@@ -50,7 +50,8 @@ impl<K: Clone + Eq + Hash + Send + 'static> Controller<K> {
         self.queue.clone()
     }
 
-    /// Runs until it is told to stop, or all informers have ended. Fails when one ends before it is in sync.
+    /// Runs until it is told to stop, or all informers have ended. Fails when one ends before it is in sync; panics when a
+    /// worker does.
     pub async fn run<W, F, E>(self, workers: usize, stop: CancellationToken, work: W) -> Result<(), Closed>
     where
         W: Fn(K) -> F + Clone + Send + 'static,
@@ -66,9 +67,16 @@ impl<K: Clone + Eq + Hash + Send + 'static> Controller<K> {
         for _ in 0..workers.max(1) {
             working.spawn(take_turns(self.queue.clone(), work.clone()));
         }
+        // No worker ends before the queue is shut down, unless it panics.
         stop.run_until_cancelled(async {
-            while let Some(ended) = feeding.join_next().await {
-                pass_on_panic(ended);
+            loop {
+                tokio::select! {
+                    Some(ended) = working.join_next() => pass_on_panic(ended),
+                    ended = feeding.join_next() => match ended {
+                        Some(ended) => pass_on_panic(ended),
+                        None => break,
+                    },
+                }
             }
         })
         .await;
@@ -199,6 +207,29 @@ mod tests {
         stop.cancel();
         running.await.unwrap().unwrap();
         assert_eq!(distinct(), 71, "what waited at the end is worked on");
+        factory.shut_down().await;
+        drop((factory, informer, store));
+        writing.join();
+    }
+
+    #[tokio::test]
+    async fn a_worker_that_panics_ends_the_controller_at_once() {
+        let resource = Resource::core("v1", "configmaps", "ConfigMap");
+        let world = World::new(resource.clone(), true);
+        let (store, writing) = Store::open(&Place::Temporary, None).unwrap();
+        let door = Door::new(&crate::redact::Settings::default(), &store.redaction_key()).unwrap();
+        let factory = Factory::new(Arc::new(world), Arc::new(door), store.clone(), Settings::default(), None);
+        let informer = factory.informer(Feed::new(resource, Scope::All));
+        let controller = Controller::new().watch(&informer, |_| vec![]);
+        factory.start();
+        controller.queue().add("bad");
+        let work = |key: &'static str| async move {
+            assert_ne!(key, "bad");
+            Ok::<(), String>(())
+        };
+        let running = tokio::spawn(controller.run(2, CancellationToken::new(), work));
+        let ended = tokio::time::timeout(Duration::from_secs(20), running).await.expect("it does not go on without");
+        assert!(ended.unwrap_err().is_panic());
         factory.shut_down().await;
         drop((factory, informer, store));
         writing.join();

@@ -116,6 +116,8 @@ pub struct Reflector<T> {
     last_list: Option<Instant>,
     /// Failures in a row of streaming lists.
     stream_failures: u32,
+    /// The server found a streaming list invalid. Whether for being one or for its selectors, a page shows.
+    stream_refused: bool,
     /// Watches in a row that the server broke off with an error of its own, at the same cursor.
     stuck: u32,
     /// How often it was asked whether all is read.
@@ -146,6 +148,7 @@ impl<T: Target> Reflector<T> {
             at: Version::default(),
             last_list: None,
             stream_failures: 0,
+            stream_refused: false,
             stuck: 0,
             asked,
             listed_for: 0,
@@ -303,6 +306,10 @@ impl<T: Target> Reflector<T> {
             Ok(page) => page,
             Err(error) => return Ok(self.page_failed(walk, reason, error)),
         };
+        if std::mem::take(&mut self.stream_refused) {
+            self.reader.shared.refuse_streams(&self.reader.feed.resource.group, None);
+            info!(feed = %self.reader.feed, "no streaming lists here, reading pages instead");
+        }
         if page.first {
             self.target.put(Update::ListBegan).await?;
         }
@@ -410,13 +417,16 @@ impl<T: Target> Reflector<T> {
     /// A streaming list that the server refuses or never ends is paged from then on; one that fails twice, this time.
     fn stream_failed(&mut self, reason: Relist, fault: Fault) -> State {
         self.stream_failures += 1;
-        let refused = matches!(fault, Fault::Source(Error::Invalid(_)) | Fault::Silent);
-        if refused {
+        self.stream_refused = matches!(fault, Fault::Source(Error::Invalid(_)));
+        let stalled = matches!(fault, Fault::Silent);
+        let refused = self.stream_refused || stalled;
+        if stalled {
             // A server that only stalled is asked again some time.
-            let until = matches!(fault, Fault::Silent).then(|| Instant::now() + STREAMS_AGAIN);
-            self.reader.shared.refuse_streams(&self.reader.feed.resource.group, until);
-            info!(feed = %self.reader.feed, "no streaming lists here, reading pages instead");
-        } else {
+            let until = Instant::now() + STREAMS_AGAIN;
+            self.reader.shared.refuse_streams(&self.reader.feed.resource.group, Some(until));
+            info!(feed = %self.reader.feed, "the streaming list stalled, reading pages instead");
+        }
+        if !refused {
             self.status.send_modify(|status| status.lists.failed += 1);
         }
         let paged = refused || matches!(fault, Fault::TooLarge) || self.stream_failures >= 2;

@@ -137,6 +137,15 @@ impl Drop for Directory {
 
 /// Runs a command to its end under a guard; it dies when the future is dropped.
 pub async fn run(command: &mut Command) -> std::io::Result<Output> {
+    let mut guarded = guarded(command);
+    guarded.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = tokio::process::Command::from(guarded).spawn()?;
+    let _leash = child.stdin.take();
+    child.wait_with_output().await
+}
+
+/// A command under a guard, which has the exit code of what it runs; that dies when the guard's stdin is closed.
+pub fn guarded(command: &Command) -> Command {
     let mut guarded = shell(GUARD);
     guarded.arg("").arg(command.get_program()).args(command.get_args());
     for (key, value) in command.get_envs() {
@@ -148,10 +157,7 @@ pub async fn run(command: &mut Command) -> std::io::Result<Output> {
     if let Some(dir) = command.get_current_dir() {
         guarded.current_dir(dir);
     }
-    guarded.stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut child = tokio::process::Command::from(guarded).spawn()?;
-    let _leash = child.stdin.take();
-    child.wait_with_output().await
+    guarded
 }
 
 /// Sends a signal, named as `kill -NAME` names it, to a process. It is no error when there is none.

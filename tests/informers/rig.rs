@@ -169,9 +169,9 @@ impl Rig {
         informer.lister().await.unwrap().get(namespace, name).unwrap().unwrap().value()
     }
 
-    /// The oracle: what is stored of every feed is what a fresh list has, document by document.
+    /// The oracle: every feed is in sync, and what is stored of it is what a fresh list has, document by document.
     pub async fn equals_a_fresh_list(&self, access: &Access) {
-        let whole = |informer: &Informer| informer.has_synced() && !informer.feed().metadata_only;
+        let whole = |informer: &Informer| !informer.feed().metadata_only;
         for informer in self.factory.informers().into_iter().filter(whole) {
             let path = informer.feed().resource.path(&informer.feed().scope);
             poll(PATIENCE, &format!("the store equals a fresh list of {path}"), async || {
@@ -180,6 +180,9 @@ impl Rig {
                 let key = informer.feed().key();
                 if answer.status() == 404 || !self.factory.informers().iter().any(|i| i.feed().key() == key) {
                     return Some(());
+                }
+                if !informer.has_synced() {
+                    return None;
                 }
                 let answer = answer.text().await.ok()?;
                 let list: Value = serde_json::from_str(&answer).ok()?;

@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use kubediff::cluster::{Feed, Resource, Scope, source::Source, store::Place};
+use kubediff::cluster::{Feed, Resource, Scope, reflector::Relist, source::Source, store::Place};
 use serde_json::json;
 
 use super::rig::{Rig, all_but_noise, api, crd, until_served, widget};
@@ -93,8 +93,11 @@ async fn caught_up_is_everything_that_the_server_had_and_lists_nothing() {
         informer.caught_up().await.unwrap();
         assert_eq!(ours().await, 201 + n, "a write of one's own");
     }
-    let whole: Vec<_> = lists(&proxy).into_iter().filter(|list| !list.ends_with(" limit=1")).collect();
-    assert_eq!((lists(&proxy).len(), whole), (4, Vec::new()), "one item each, to know how far the server is");
+    // The server others use too may be late with a bookmark: then a list is read, as it should be, but not each time.
+    let asked = informer.status().borrow().relists.get(&Relist::Asked).copied().unwrap_or(0);
+    let (brief, whole): (Vec<_>, Vec<_>) = lists(&proxy).into_iter().partition(|list| list.ends_with(" limit=1"));
+    assert!(brief.len() >= 4, "one item each, to know how far the server is: {brief:?}");
+    assert!(whole.len() as u64 == asked && asked < 4, "{asked} times without a bookmark: {whole:?}");
     rig.stop().await;
 }
 
@@ -162,8 +165,8 @@ async fn the_daemon_restarts_without_a_list_or_a_schema_and_as_fast_as_its_watch
     start(&mut kubediff).await;
     kubediff.stop().await;
 
-    // The best of a few, in the same run as what it is compared with: machines are noisy.
-    let mut best = (f64::MAX, 0, Duration::ZERO);
+    // The best of a few, each beside a plain client in the same moment: machines are noisy.
+    let (mut rounds, mut fast) = (Vec::new(), false);
     for round in 0..5 {
         cluster.kubectl(&["create", "configmap", &format!("meanwhile-{round}")]).await;
         proxy.forget();
@@ -178,15 +181,15 @@ async fn the_daemon_restarts_without_a_list_or_a_schema_and_as_fast_as_its_watch
         assert_eq!(lists(&proxy), [""; 0]);
         kubediff.stop().await;
         let took = kubediff.number_in_log("watching", "after_ms").expect("it says how long it took");
-        let beside = plain(&proxy).await;
-        let ratio = took as f64 / beside.as_millis().max(1) as f64;
-        if ratio < best.0 {
-            best = (ratio, took, beside);
-        }
-        if took < 1_000 && ratio < 3.0 {
+        let beside = u64::try_from(plain(&proxy).await.as_millis()).unwrap();
+        rounds.push((took, beside));
+        // Beside its watches it opens its file and reads its configuration. A machine on which a plain client needs half a
+        // second cannot show that a second is enough.
+        fast = took < 3 * beside + 250 && (took < 1_000 || beside > 500);
+        if fast {
             break;
         }
     }
-    harness::say(format!("warm restart: in sync after {} ms, a plain client takes {:?}", best.1, best.2));
-    assert!(best.1 < 1_000 || best.0 < 3.0, "{best:?}");
+    harness::say(format!("warm restart: in sync after so many ms, and a plain client: {rounds:?}"));
+    assert!(fast, "none of these was fast: {rounds:?}");
 }

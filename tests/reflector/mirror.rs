@@ -12,7 +12,7 @@ use futures::future::BoxFuture;
 use kubediff::{
     cluster::{
         Feed, Resource, Scope, Version,
-        reflector::{Closed, Phase, Reader, Reflector, Settings, Shared, Status, Target, Update},
+        reflector::{Closed, Freshness, Phase, Reader, Reflector, Settings, Shared, Status, Target, Update},
         source::{self, Discovered, Frames, Source, api::Api},
     },
     redact::{self, Document, Door},
@@ -61,6 +61,11 @@ impl Mirror {
         self.0.lock().unwrap()
     }
 
+    /// Names with what is in them.
+    pub fn documents(&self) -> BTreeMap<String, Value> {
+        self.lock().documents.iter().map(|(name, document)| (name.clone(), document.value())).collect()
+    }
+
     /// Names with their versions.
     pub fn objects(&self) -> BTreeMap<String, String> {
         self.lock().documents.iter().map(|(name, document)| (name.clone(), document.meta().version.0.clone())).collect()
@@ -81,7 +86,7 @@ impl Mirror {
 
     pub async fn until_equal(&self, writing: &Writing) {
         let expected = writing.list().await;
-        poll(PATIENCE, "the mirror to equal a fresh list", async || (self.objects() == expected).then_some(())).await;
+        poll(PATIENCE, "the mirror to equal a fresh list", async || (self.documents() == expected).then_some(())).await;
     }
 
     /// Every change was reported by a watch, once and in order; those of `listed` came by a list.
@@ -148,6 +153,7 @@ impl Target for Mirror {
 /// A reflector at work.
 pub struct Reading {
     status: watch::Receiver<Status>,
+    freshness: Freshness,
     stop: CancellationToken,
     task: JoinHandle<Result<Mirror, Closed>>,
 }
@@ -167,14 +173,14 @@ impl Reading {
         let reader = Reader {
             source: Arc::new(source),
             feed: Arc::new(feed),
-            door: Arc::new(Door::new(&redact::Settings::default(), &[1; 32]).unwrap()),
+            door: Arc::new(door()),
             shared: Shared::new(4, None),
             settings: Arc::new(settings),
         };
         let reflector = Reflector::new(reader, mirror.clone());
-        let (status, stop) = (reflector.status(), CancellationToken::new());
+        let (status, freshness, stop) = (reflector.status(), reflector.freshness(), CancellationToken::new());
         let task = tokio::spawn(reflector.run(stop.clone()));
-        Self { status, stop, task }
+        Self { status, freshness, stop, task }
     }
 
     pub fn status(&self) -> Status {
@@ -191,10 +197,22 @@ impl Reading {
         self.until("it is live", |status| status.phase == Phase::Live).await;
     }
 
+    /// All that the server has now is in the mirror, and whatever list that took is over: what is written from now on
+    /// comes by the watch.
+    pub async fn until_caught_up(&self) {
+        let answer = tokio::time::timeout(PATIENCE, self.freshness.caught_up()).await;
+        assert!(answer.is_ok_and(|answer| answer.is_ok()), "it has not caught up: {:?}", self.status());
+    }
+
     pub async fn stop(self) {
         self.stop.cancel();
         self.task.await.expect("no panic").expect("the mirror is never closed");
     }
+}
+
+/// All have the same key, so that equal objects are equal documents.
+fn door() -> Door {
+    Door::new(&redact::Settings::default(), &[1; 32]).unwrap()
 }
 
 pub async fn api(access: &Access) -> Api {
@@ -252,12 +270,13 @@ impl Writing {
         self.send(reqwest::Method::DELETE, &format!("/{name}"), None).await;
     }
 
-    /// Names with their versions, fresh from the server.
-    pub async fn list(&self) -> BTreeMap<String, String> {
+    /// Names with what is in them, fresh from the server.
+    pub async fn list(&self) -> BTreeMap<String, Value> {
         let list = self.send(reqwest::Method::GET, "?fieldSelector=metadata.name!%3Dkube-root-ca.crt", None).await;
-        let text = |value: &Value| value.as_str().unwrap().to_owned();
-        let items = list["items"].as_array().unwrap().iter().map(|item| &item["metadata"]);
-        items.map(|metadata| (text(&metadata["name"]), text(&metadata["resourceVersion"]))).collect()
+        let (door, resource) = (door(), resource("", "v1", "configmaps", "ConfigMap", true));
+        let items = list["items"].as_array().unwrap().iter();
+        let documents = items.map(|item| door.admit(&resource, item.to_string().as_bytes()).unwrap());
+        documents.map(|document| (document.meta().name.clone(), document.value())).collect()
     }
 }
 

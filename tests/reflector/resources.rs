@@ -119,6 +119,9 @@ async fn an_object_of_fifty_megabytes_is_kept_by_its_metadata_and_a_larger_one_i
     assert_eq!(mirror.objects().into_keys().collect::<Vec<_>>(), ["after", "before", "large"]);
     assert_eq!(mirror.document("large")["data"].get("x"), None, "its metadata alone");
     assert_eq!(reading.status().refused, 1);
+    assert_eq!(mirror.reported(), ["large@", "after@1"], "each once; of the large one no data is known");
+    let fresh = writing.list().await;
+    assert!(fresh.iter().all(|(name, document)| mirror.document(name) == *document), "{fresh:?}");
     assert_eq!(proxy.count(&Matching::watches("configmaps")), 1, "the connection stays");
     reading.stop().await;
 }

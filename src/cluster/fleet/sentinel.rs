@@ -55,9 +55,11 @@ pub(super) async fn listen(
                 if std::mem::replace(&mut away, true) {
                     trigger.fire();
                 }
-                let until = Instant::now() + OPEN + GRACE;
-                let _ = tokio::time::timeout_at(until, read(frames, &mut known, &overview, &trigger)).await;
-                RETRY
+                let opened = Instant::now();
+                let reading = read(frames, &mut known, &overview, &trigger);
+                let _ = tokio::time::timeout(OPEN + GRACE, reading).await;
+                // What comes while none is open is found late: only one that ended at once is waited for.
+                RETRY.saturating_sub(opened.elapsed())
             }
             Err(error @ (Error::Forbidden(_) | Error::NotFound(_) | Error::Invalid(_))) => {
                 debug!(%feed, %error, "new resources are found by polling alone");

@@ -283,6 +283,33 @@ async fn a_new_crd_is_watched_within_two_seconds_of_being_served_however_long_th
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_crd_that_is_made_as_the_watch_for_them_is_renewed_is_found_as_fast() {
+    let worlds = Worlds::default();
+    worlds.serve(config_maps(), Duration::ZERO);
+    let crds = worlds.serve(sentinel::watched()[0].clone(), Duration::ZERO);
+    worlds.serve(sentinel::watched()[1].clone(), Duration::ZERO);
+    let rig = Rig::start(&worlds, &Place::Temporary, only(&["v1/configmaps", "Widget"], &[]));
+    rig.synced().await;
+    let opened = || worlds.asked("watch customresourcedefinitions");
+    rig.until("CRDs are listened to", |_| opened().len() == 1).await;
+    // The server ends it after five minutes.
+    for _ in 0..29 {
+        rig.settle().await;
+        tokio::time::advance(Duration::from_secs(10)).await;
+    }
+    rig.until("the watch is renewed", |_| opened().len() == 2).await;
+    assert!(opened()[1] - opened()[0] < Duration::from_secs(301), "{:?}", opened()[1] - opened()[0]);
+    worlds.serve(widgets(), Duration::ZERO);
+    crds.apply("", "widgets.example.com", &json!({}));
+    let created = rig.began.elapsed();
+    let watched = rig
+        .until("it is watched", |rig| rig.factory.informers().iter().any(|i| i.feed().resource.plural == "widgets"))
+        .await;
+    assert!(watched - created <= Duration::from_secs(2), "{:?} after it was made", watched - created);
+    rig.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_warm_start_lists_nothing_and_is_in_sync_after_two_round_trips() {
     let worlds = Worlds::default();
     let maps = worlds.serve(config_maps(), Duration::ZERO);

@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use rusqlite::{OptionalExtension, Transaction, params};
+use rusqlite::{ErrorCode, OptionalExtension, Transaction, params};
 use tokio::sync::watch;
 
 use super::{
     Audit, Audited, Close, Delta, FeedId, Index, Journal, Seen, Span, Within,
     codec::{Decoder, Encoder},
     ended::{self, Ended},
-    keys::{Entry, Key, Keys, stamp},
+    keys::{self, Entry, Key, Keys, stamp},
     row::{self, Frames, Row},
     writer::{Batch, FeedState, Feeds, Put},
 };
@@ -54,9 +54,7 @@ impl Work<'_> {
             return Ok(id);
         }
         let mut keys = Keys::default();
-        row::keys(self.transaction, id, |namespace, name, entry| {
-            keys.insert(Key::new(namespace, name), entry);
-        })?;
+        row::keys(self.transaction, id, |namespace, name, entry| keys::add(&mut keys, namespace, name, entry))?;
         let state = FeedState {
             feed: feed.clone(),
             resource,
@@ -165,8 +163,7 @@ impl Work<'_> {
 
     /// It is there in a state that is not known: what was known of it stays. Or it is gone, and known to be.
     fn unreadable(&mut self, feed: FeedId, namespace: &str, name: &str, version: &Version, deleted: bool) -> Done {
-        let key = Key::new(namespace, name);
-        let Some(entry) = self.entry(feed, key) else { return Ok(()) };
+        let (key, Some((entry, _))) = self.find(feed, namespace, name)? else { return Ok(()) };
         if deleted {
             return self.delete_vanished(feed, key, entry, Seen::Live, Some(version));
         }
@@ -187,38 +184,56 @@ impl Work<'_> {
         self.batch.entry(self.feeds, feed, key)
     }
 
-    /// The row that an entry points to. Should two names share a hash, the name decides.
-    fn stored(&self, feed: FeedId, entry: Entry, namespace: &str, name: &str) -> Result<Option<Row>, rusqlite::Error> {
-        match row::by_id(self.transaction, entry.row)? {
-            Some(row) if row.namespace == namespace && row.name == name => Ok(Some(row)),
-            _ => row::by_key(self.transaction, feed, namespace, name),
+    /// The key of an object, and what is known of it. Should two names share a hash, the rows tell them apart: the key is
+    /// the second one for whoever found the first taken.
+    fn find(&self, feed: FeedId, namespace: &str, name: &str) -> Result<(Key, Option<(Entry, Row)>), rusqlite::Error> {
+        let mut free = None;
+        for key in [Key::new, Key::second] {
+            let key = key(namespace, name);
+            let Some(entry) = self.entry(feed, key) else {
+                free.get_or_insert(key);
+                continue;
+            };
+            match row::by_id(self.transaction, entry.row)? {
+                Some(row) if row.namespace == namespace && row.name == name => return Ok((key, Some((entry, row)))),
+                _ => {}
+            }
         }
+        Ok((free.unwrap_or_else(|| Key::second(namespace, name)), None))
     }
 
     fn apply(&mut self, feed: FeedId, document: &Arc<Document>, seen: Seen) -> Done {
         let meta = document.meta();
-        let key = Key::new(&meta.namespace, &meta.name);
         let (list, _) = self.list_of(feed);
         let version = stamp(&meta.version);
-        let known = self.entry(feed, key);
-        if let Some(entry) = known.filter(|entry| entry.version == version) {
-            self.listed(feed, key, entry);
+        let first = Key::new(&meta.namespace, &meta.name);
+        // Reads nothing: no two objects are at the same version.
+        if let Some(entry) = self.entry(feed, first).filter(|entry| entry.version == version) {
+            self.listed(feed, first, entry);
             return Ok(());
         }
-        if seen == Seen::Live && known.is_some_and(|entry| is_older(&meta.version, entry)) {
+        let (key, known) = self.find(feed, &meta.namespace, &meta.name)?;
+        let row = match known {
+            Some((entry, _)) if entry.version == version => {
+                self.listed(feed, key, entry);
+                return Ok(());
+            }
             // A list that never ended had brought a newer state before the watch went on from the old cursor.
-            return Ok(());
-        }
-        let old = match known {
-            Some(entry) => self.stored(feed, entry, &meta.namespace, &meta.name)?,
-            None => None,
-        };
-        let Some(row) = old else {
-            let id = self.insert(feed, document)?;
-            self.batch.keys.insert((feed, key), Some(Entry { version, row: id, list }));
-            self.batch.grown.insert(feed);
-            let seen = self.first_seen(feed, seen);
-            return self.tell(feed, Delta::Added(document.clone()), seen, Some(&meta.version));
+            Some((entry, _)) if seen == Seen::Live && is_older(&meta.version, entry) => return Ok(()),
+            Some((_, row)) => row,
+            None => match self.insert(feed, document) {
+                Ok(id) => {
+                    self.batch.keys.insert((feed, key), Some(Entry { version, row: id, list }));
+                    self.batch.grown.insert(feed);
+                    let seen = self.first_seen(feed, seen);
+                    return self.tell(feed, Delta::Added(document.clone()), seen, Some(&meta.version));
+                }
+                // It is stored and memory does not know: the file is right.
+                Err(error) if error.sqlite_error_code() == Some(ErrorCode::ConstraintViolation) => {
+                    row::by_key(self.transaction, feed, &meta.namespace, &meta.name)?.ok_or(error)?
+                }
+                Err(error) => return Err(error),
+            },
         };
         self.batch.keys.insert((feed, key), Some(Entry { version, row: row.id, list }));
         let old = Arc::new(row.document(self.transaction, self.decoder, Some(document))?);
@@ -292,11 +307,10 @@ impl Work<'_> {
     /// The server says that it is gone. One that was never stored was never told of either.
     fn delete(&mut self, feed: FeedId, last: &Arc<Document>) -> Done {
         let meta = last.meta();
-        let key = Key::new(&meta.namespace, &meta.name);
-        let Some(entry) = self.entry(feed, key).filter(|entry| !is_older(&meta.version, *entry)) else {
+        let (key, Some((entry, row))) = self.find(feed, &meta.namespace, &meta.name)? else { return Ok(()) };
+        if is_older(&meta.version, entry) {
             return Ok(());
-        };
-        let Some(row) = self.stored(feed, entry, &meta.namespace, &meta.name)? else { return Ok(()) };
+        }
         let same = Part::ALL.iter().all(|part| last.section(*part).hash == row.hashes[*part as usize]);
         let stored = match same {
             true => None,
@@ -414,13 +428,10 @@ impl Work<'_> {
         let mut found = Audited::default();
         for document in &audit.listed.suspects {
             let meta = document.meta();
-            let stored = match self.entry(feed, Key::new(&meta.namespace, &meta.name)) {
-                Some(entry) => self.stored(feed, entry, &meta.namespace, &meta.name)?,
-                None => None,
-            };
+            let (_, stored) = self.find(feed, &meta.namespace, &meta.name)?;
             let missed = match stored {
                 // Newer than the list: the watch is ahead, as it should be.
-                Some(row) => row.version().cmp_within(&meta.version).is_some_and(std::cmp::Ordering::is_lt),
+                Some((_, row)) => row.version().cmp_within(&meta.version).is_some_and(std::cmp::Ordering::is_lt),
                 None if audit.absent_before.contains(&meta.uid) => true,
                 None => {
                     found.absent.push(meta.uid.clone());
@@ -435,6 +446,10 @@ impl Work<'_> {
         let unlisted: Vec<_> = self.entries(feed).filter(|(key, _)| !audit.listed.seen.contains(key)).collect();
         for (key, entry) in unlisted {
             let Some(row) = row::by_id(self.transaction, entry.row)? else { continue };
+            // It was noted under its first key, and is kept under its second.
+            if audit.listed.seen.contains(&Key::new(&row.namespace, &row.name)) {
+                continue;
+            }
             if row.version().cmp_within(&audit.version).is_some_and(std::cmp::Ordering::is_le) {
                 self.delete_vanished(feed, key, entry, Seen::Audit, None)?;
                 found.missed += 1;

@@ -127,9 +127,10 @@ pub struct Sighted {
 impl Within<'_> {
     /// Looks for another object by group, kind and name: an owner, for example. Reads nothing.
     pub fn sight(&self, group: &str, kind: &str, namespace: &str, name: &str) -> Option<Sighted> {
-        let key = Key::new(namespace, name);
+        let [first, second] = [Key::new(namespace, name), Key::second(namespace, name)];
         self.feeds.of_kind(group, kind, namespace).find_map(|feed| {
-            let entry = self.batch.entry(self.feeds, feed, key)?;
+            let of = |key| self.batch.entry(self.feeds, feed, key);
+            let entry = of(second).or_else(|| of(first))?;
             Some(Sighted { feed, row: entry.row, version: entry.version })
         })
     }

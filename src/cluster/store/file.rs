@@ -2,7 +2,7 @@
 
 use std::{
     fs::{DirBuilder, File, OpenOptions, TryLockError},
-    os::unix::fs::DirBuilderExt,
+    os::unix::fs::{DirBuilderExt, MetadataExt},
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -59,19 +59,10 @@ impl Drop for Hold {
 }
 
 pub(super) fn open(place: &Place, preferred_key: Option<[u8; 32]>) -> Result<Opened, OpenError> {
-    let (path, temporary) = match place {
-        Place::File(path) => (path.clone(), None),
-        Place::Temporary => {
-            let folder =
-                std::env::temp_dir().join(format!("kubediff-{}-{:08x}", std::process::id(), rand::random::<u32>()));
-            DirBuilder::new()
-                .mode(0o700)
-                .create(&folder)
-                .map_err(|source| OpenError::Io { path: folder.clone(), source })?;
-            (folder.join("kubediff.db"), Some(folder))
-        }
+    let (path, hold) = match place {
+        Place::File(path) => (path.clone(), Hold { _lock: lock(path)?, temporary: None }),
+        Place::Temporary => temporary(&std::env::temp_dir())?,
     };
-    let hold = Hold { _lock: lock(&path)?, temporary };
     let marker = beside(&path, DAMAGED);
     if let Ok(why) = std::fs::read_to_string(&marker) {
         set_aside(&path, &why)?;
@@ -87,6 +78,37 @@ pub(super) fn open(place: &Place, preferred_key: Option<[u8; 32]>) -> Result<Ope
     let redaction_key =
         redaction_key(&connection, preferred_key).map_err(|source| OpenError::Sql { path: path.clone(), source })?;
     Ok(Opened { connection, path, redaction_key, hold })
+}
+
+fn temporary(all: &Path) -> Result<(PathBuf, Hold), OpenError> {
+    let folder = all.join(format!("kubediff-{}-{:08x}", std::process::id(), rand::random::<u32>()));
+    let failed = |source| OpenError::Io { path: folder.clone(), source };
+    // Under another name until its file is locked, lest it be taken for one that was left behind.
+    let begun = folder.with_extension("new");
+    DirBuilder::new().mode(0o700).create(&begun).map_err(failed)?;
+    let lock = lock(&begun.join(TEMPORARY))?;
+    std::fs::rename(&begun, &folder).map_err(failed)?;
+    sweep(&folder);
+    Ok((folder.join(TEMPORARY), Hold { _lock: lock, temporary: Some(folder) }))
+}
+
+/// Removes what processes of this user that were killed left beside `own`: nobody holds the lock.
+fn sweep(own: &Path) {
+    let owner = |path: &Path| path.symlink_metadata().ok().filter(std::fs::Metadata::is_dir).map(|folder| folder.uid());
+    let ours = |folder: &PathBuf| {
+        let name = folder.file_name().and_then(|name| name.to_str()).and_then(|name| name.strip_prefix("kubediff-"));
+        let named = name.and_then(|name| name.split_once('-')).is_some_and(|(pid, random)| {
+            pid.bytes().all(|byte| byte.is_ascii_digit()) && random.bytes().all(|byte| byte.is_ascii_hexdigit())
+        });
+        named && owner(folder) == owner(own)
+    };
+    let all = own.parent().and_then(|all| all.read_dir().ok()).into_iter().flatten().flatten();
+    for folder in all.map(|entry| entry.path()).filter(ours) {
+        let lock = File::open(beside(&folder.join(TEMPORARY), LOCK));
+        if lock.is_ok_and(|lock| lock.try_lock().is_ok()) {
+            let _ = std::fs::remove_dir_all(&folder);
+        }
+    }
 }
 
 fn redaction_key(connection: &Connection, preferred: Option<[u8; 32]>) -> Result<[u8; 32], rusqlite::Error> {
@@ -113,7 +135,7 @@ pub fn peek(place: &Place, key: &str) -> Option<String> {
 }
 
 fn lock(path: &Path) -> Result<File, OpenError> {
-    let lock = beside(path, "lock");
+    let lock = beside(path, LOCK);
     let file = OpenOptions::new()
         .create(true)
         .truncate(false)
@@ -149,6 +171,10 @@ fn connect(path: &Path, place: &Place) -> Result<Connection, OpenError> {
     Ok(connection)
 }
 
+/// The suffix of the file that is locked while the one beside it is in use.
+const LOCK: &str = "lock";
+/// The name of a temporary file in its folder.
+const TEMPORARY: &str = "kubediff.db";
 /// The suffix of the file that says that the one beside it was found damaged while it was in use.
 const DAMAGED: &str = "damaged";
 
@@ -218,4 +244,31 @@ fn beside(path: &Path, suffix: &str) -> PathBuf {
     name.push(".");
     name.push(suffix);
     PathBuf::from(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_killed_processes_left_is_removed_and_what_is_in_use_is_not() {
+        let all = tempfile::tempdir().unwrap();
+        let make = |name: &str| {
+            let folder = all.path().join(name);
+            std::fs::create_dir(&folder).unwrap();
+            (lock(&folder.join(TEMPORARY)).unwrap(), folder)
+        };
+        let (lock, left) = make("kubediff-1-0000abcd");
+        drop(lock);
+        let (_lock, in_use) = make("kubediff-2-0000abcd");
+        let others = [make("kubediff-test-x1").1, make("kubediff-3-notes").1, make("other-3-0000abcd").1];
+        let (path, hold) = temporary(all.path()).unwrap();
+        assert!(!left.exists());
+        assert!(in_use.exists() && others.iter().all(|folder| folder.exists()));
+        let own = path.parent().unwrap().to_owned();
+        sweep(&in_use);
+        assert!(own.exists(), "it is locked");
+        drop(hold);
+        assert!(!own.exists(), "it removes its own");
+    }
 }

@@ -2,6 +2,7 @@
 
 mod audits;
 mod closing;
+mod twins;
 
 use std::{
     collections::BTreeMap,
@@ -386,6 +387,30 @@ async fn objects_are_found_by_index_and_by_label_and_a_later_index_is_built_from
     let mut reader = store.reader().unwrap();
     assert_eq!(names(reader.by_index(target.id(), "label", "app=a").unwrap()), ["a"]);
     assert_eq!(names(reader.by_index(target.id(), "color", "blue").unwrap()), ["b"]);
+}
+
+#[tokio::test]
+async fn objects_are_found_by_each_of_their_owners() {
+    let (store, _writing, _) = open(&Place::Temporary);
+    let make = Maker::new(&store);
+    let owned = |name: &str, version: u64, owners: &[&str]| {
+        let owner = |uid: &&str| json!({"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "r", "uid": uid});
+        let owners: Vec<Value> = owners.iter().map(owner).collect();
+        let raw = json!({"metadata": {"name": name, "namespace": "shop", "uid": name, "resourceVersion": version.to_string(),
+            "ownerReferences": owners}});
+        make.door.admit(&make.resource, raw.to_string().as_bytes()).unwrap()
+    };
+    let mut target = store.feed(config_maps(), vec![Index::by_owner()], false).await.unwrap();
+    list(&mut target, vec![owned("a", 1, &["u1"]), owned("b", 2, &["u1", "u2"]), owned("c", 3, &[])], 5).await;
+    settle(&store).await;
+    let mut reader = store.reader().unwrap();
+    let mut of = |uid: &str| {
+        let found = reader.by_index(target.id(), "owner", uid).unwrap();
+        found.iter().map(|document| document.meta().name.clone()).collect::<Vec<_>>()
+    };
+    assert_eq!(of("u1"), ["a", "b"]);
+    assert_eq!(of("u2"), ["b"]);
+    assert_eq!(of("u3"), [""; 0]);
 }
 
 #[tokio::test]

@@ -62,6 +62,23 @@ async fn a_refused_streaming_list_is_paged_and_never_asked_for_again() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_selector_that_the_server_refuses_says_nothing_about_streaming_lists() {
+    let shared = Shared::new(4, None);
+    let (script, bad) = (Script::new(), Feed { fields: "spec.nonsense=1".into(), ..feed() });
+    let invalid = || Error::Invalid("field label not supported: spec.nonsense".into());
+    script.refuses_watch(&bad, invalid()).refuses_watch(&bad, invalid());
+    script.lists(&bad, Err(invalid())).lists(&bad, Err(invalid()));
+    let _bad = run_with(script.clone(), bad, &Map::default(), Settings::default(), Arc::clone(&shared));
+    until("it was refused both ways", || asked(&script).contains(&"list".to_owned())).await;
+    let good = Script::new();
+    good.watches(&feed(), vec![Frame::Added(pod("a", 1)), initial_events_end("10")], End::Hang);
+    let map = Map::default();
+    let _good = run_with(good.clone(), feed(), &map, Settings::default(), shared);
+    until("the list", || map.lock().cursor.is_some()).await;
+    assert_eq!(asked(&good), ["stream"]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_server_that_ignores_streaming_lists_is_paged_after_a_while() {
     let (script, feed) = (Script::new(), feed());
     script.watches(&feed, vec![Frame::Added(pod("a", 1))], End::Hang);

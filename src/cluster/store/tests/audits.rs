@@ -5,7 +5,12 @@ use serde_json::json;
 use super::*;
 
 /// Audits with a list of these objects at a version: what it found.
-async fn audit(target: &FeedTarget, documents: Vec<Document>, version: u64, absent_before: &[String]) -> Audited {
+pub(super) async fn audit(
+    target: &FeedTarget,
+    documents: Vec<Document>,
+    version: u64,
+    absent_before: &[String],
+) -> Audited {
     let mut listed = AuditList::default();
     let reader = target.store.reader().unwrap();
     for document in documents {
