@@ -22,9 +22,10 @@ impl Demo {
         Self::by("env -i \"$@\"", args)
     }
 
-    /// The same in a terminal, by the program of util-linux that makes one.
+    /// The same in a terminal, by the program of util-linux that makes one. It dies with its terminal, also where SIGHUP is
+    /// ignored.
     fn in_terminal(args: &[&str]) -> Self {
-        Self::by("env -i /usr/bin/script -qefc \"env $*\" /dev/null", args)
+        Self::by("env -i /usr/bin/script -qefc \"exec setpriv --pdeathsig KILL env $*\" /dev/null", args)
     }
 
     /// `how`: a line of shell, with what to start as its parameters.
