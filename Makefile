@@ -47,7 +47,7 @@ bench: ## Measure beside a Go program on client-go's informers, into docs/benchm
 	@tests/cluster/build check
 	@code=0; \
 	cargo bench --features jemalloc --bench event --bench route || code=1; \
-	$(AS_SHIPPED) cargo bench --features jemalloc --bench memory || code=1; \
+	$(AS_SHIPPED) cargo bench --features jemalloc --bench memory -- --write || code=1; \
 	$(AS_SHIPPED) cargo bench --features jemalloc --bench cluster -- --write --sizes $(SIZES) --idle $(IDLE) || code=1; \
 	exit $$code
 

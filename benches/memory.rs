@@ -2,7 +2,10 @@
 //!
 //!     cargo bench --features jemalloc --bench memory -- 1000000
 //!
-//! Fails when a million take more than 250 MB.
+//! Fails when a million take more than 250 MB. With `--write` the figures go to docs/benchmarks/million.md.
+
+#[path = "cluster/machine.rs"]
+mod machine;
 
 use std::{
     process::ExitCode,
@@ -28,7 +31,7 @@ static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
 const MOST_KIB_A_MILLION: u64 = 250 << 10;
 
-/// The number of objects is the one argument; `cargo bench` adds `--bench`.
+/// The number of objects is an argument; `cargo bench` adds `--bench`.
 #[tokio::main(worker_threads = 2)]
 async fn main() -> ExitCode {
     let count = std::env::args().skip(1).find_map(|arg| arg.parse::<u64>().ok()).unwrap_or(1_000_000);
@@ -56,7 +59,7 @@ async fn main() -> ExitCode {
         .map(|f| f.len())
         .sum();
     let mb = |kib: u64| kib as f64 / 1024.0;
-    println!(
+    let figures = format!(
         "{count} objects of {} bytes in {:.1} s: peak {:.1} MB, {:.1} MB when synced, {:.1} MB steady ({:.1} MB before, {:.0} bytes an object), {:.0} bytes an object on disk",
         small(0).len(),
         took.as_secs_f64(),
@@ -67,6 +70,10 @@ async fn main() -> ExitCode {
         (steady.saturating_sub(before) << 10) as f64 / count as f64,
         disk as f64 / count as f64,
     );
+    println!("{figures}");
+    if std::env::args().any(|arg| arg == "--write") {
+        write(&figures);
+    }
     factory.shut_down().await;
     drop((factory, informer, store));
     writing.join();
@@ -77,6 +84,20 @@ async fn main() -> ExitCode {
         eprintln!("more than {:.0} MB", mb(most));
         ExitCode::FAILURE
     }
+}
+
+fn write(figures: &str) {
+    let text = format!(
+        "# A million small objects\n\n\
+         Written by `make bench`; do not edit. The informer and its store alone, fed by a scripted source through the door\n\
+         (`benches/memory.rs`), in a process of their own; at most 250 MB at the peak.\n\n\
+         {}; commit {}; {}\n\n{figures}.\n",
+        machine::machine(),
+        machine::commit(),
+        jiff::Timestamp::now().strftime("%Y-%m-%d %H:%M UTC"),
+    );
+    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/benchmarks/million.md");
+    std::fs::write(page, text).expect("a writable work tree");
 }
 
 /// Small, and unlike its neighbours where objects are.

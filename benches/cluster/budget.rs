@@ -65,6 +65,10 @@ pub fn of(measured: &Measured) -> Vec<Budget> {
         let ratio = baseline.peak as f64 / kubediff.peak.max(1) as f64;
         if measured.size.objects() >= 20_000 {
             check("peak RSS, of the baseline's", "1/25".into(), format!("1/{ratio:.1}"), ratio >= 25.0);
+            // What both hold once changes have come: Go's heap grows to twice what it holds.
+            let ratio = baseline.steady_loaded as f64 / kubediff.steady_loaded.max(1) as f64;
+            let name = "steady RSS after all changes, of the baseline's";
+            check(name, "1/25".into(), format!("1/{ratio:.1}"), ratio >= 25.0);
         }
         for (at, ours, theirs) in cpu(kubediff, baseline) {
             let ratio = theirs.as_secs_f64() / ours.as_secs_f64().max(1e-9);

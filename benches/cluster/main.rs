@@ -6,6 +6,7 @@ mod args;
 mod budget;
 mod fleet;
 mod load;
+mod machine;
 mod measure;
 mod objects;
 mod plot;

@@ -1,10 +1,11 @@
 //! The figures as a table, on the terminal and in `docs/benchmarks.md`.
 
-use std::{fmt::Write as _, path::Path, process::Command, time::Duration};
+use std::{fmt::Write as _, path::Path, time::Duration};
 
 use crate::{
     budget::{self, millis},
     fleet,
+    machine::{commit, machine},
     measure::{Asked, Figures, Measured},
     plot::{Plot, Series},
 };
@@ -69,8 +70,8 @@ impl Report {
              and bytes are counted by a proxy in a run of their own; bytes are those that the server sent, on the wire. Those of\n\
              an hour are computed from a shorter count (`IDLE=3600 make bench` counts a whole one): watches are renewed every\n\
              5 to 10 minutes, so a short count shows more or fewer of them. Small objects are ConfigMaps, large ones\n\
-             pods; how many bytes each has stands below. The micro-benchmarks are\n\
-             `cargo bench --bench redact` (with parsing), `diff`, `event`, `route` and `store`.\n\n\
+             pods; how many bytes each has stands below. [A million small objects](benchmarks/million.md) have a page of their\n\
+             own. The micro-benchmarks are `cargo bench --bench redact` (with parsing), `diff`, `event`, `route` and `store`.\n\n\
              {}{}\n\
              ![Memory against objects](benchmarks/memory.svg)\n\n![Latency against rate](benchmarks/latency.svg)\n",
             self.text(),
@@ -257,28 +258,4 @@ pub fn table(rows: &[Vec<String>]) -> String {
         }
     }
     text
-}
-
-pub fn machine() -> String {
-    let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
-    let cpus = read("/proc/cpuinfo");
-    let model =
-        cpus.lines().find_map(|line| line.strip_prefix("model name")?.split(": ").nth(1)).unwrap_or("CPU").trim();
-    let cores = std::thread::available_parallelism().map_or(0, std::num::NonZero::get);
-    let memory = read("/proc/meminfo");
-    let kib =
-        memory.lines().find_map(|line| line.strip_prefix("MemTotal:")?.split_whitespace().next()?.parse::<u64>().ok());
-    let kernel = read("/proc/sys/kernel/osrelease");
-    format!("{cores} cores ({model}), {} GB, Linux {}", kib.unwrap_or(0) >> 20, kernel.trim())
-}
-
-pub fn commit() -> String {
-    let git = |args: &[&str]| {
-        let said = Command::new("git").args(args).current_dir(env!("CARGO_MANIFEST_DIR")).output().ok()?;
-        said.status.success().then(|| String::from_utf8_lossy(&said.stdout).trim().to_owned())
-    };
-    let Some(commit) = git(&["rev-parse", "--short=12", "HEAD"]) else { return "unknown".to_owned() };
-    let changed =
-        git(&["status", "--porcelain", "--", "src", "Cargo.toml", "Cargo.lock"]).is_some_and(|list| !list.is_empty());
-    if changed { format!("{commit}, with changes") } else { commit }
 }

@@ -13,6 +13,7 @@ use crate::{
     budget::millis,
     harness::{Cluster, Options},
     load::{Load, Run},
+    machine,
     plot::{Plot, Series},
     population, process,
     recorder::Recorder,
@@ -199,8 +200,8 @@ fn page(what: &str, samples: &[Sample], verdict: &Verdict) -> String {
         last.seconds / 60.0,
         last.made,
         last.made as f64 / last.seconds,
-        report::machine(),
-        report::commit(),
+        machine::machine(),
+        machine::commit(),
         jiff::Timestamp::now().strftime("%Y-%m-%d %H:%M UTC"),
     );
     text.push_str(&report::table(&rows));
