@@ -5,6 +5,7 @@ mod patterns;
 mod rig;
 mod speed;
 mod warm;
+mod wire;
 
 use std::{
     collections::BTreeSet,

@@ -1,7 +1,7 @@
 //! Every change of a real cluster arrives once and in order, whatever is done to the connection in between.
 
 mod discovery;
-mod mirror;
+pub mod mirror;
 mod outages;
 mod resources;
 
