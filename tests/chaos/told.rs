@@ -144,6 +144,7 @@ impl Replay {
                 self.compare(event);
                 return;
             }
+            Some(_) if self.is_back(event) => {}
             Some(_) => self.wrong.push(format!("an id came again with another content: {event}")),
             None => drop(self.seen.insert(id, said)),
         }
@@ -183,6 +184,15 @@ impl Replay {
             Err(why) => self.wrong.push(format!("{key}: {why}: {event}")),
         }
         self.told.entry(uid).or_default().push(Told { version, live, deleted });
+    }
+
+    /// A custom resource that is made while its CRD goes can outlive it in the API server's own store, and is there again, as it
+    /// was, when the CRD is made anew: its creation is told a second time, and found by a list.
+    fn is_back(&self, event: &Value) -> bool {
+        let resource = &event["resource"];
+        let told = self.told.get(resource["uid"].as_str().unwrap_or_default());
+        let ended = told.and_then(|told| told.last()).is_some_and(|last| last.deleted);
+        ended && resource["group"] == GROUP && event["type"] == "created" && event["observed"] == "late"
     }
 
     fn apply(&mut self, key: &str, uid: &str, version: u64, event: &Value) -> Result<(), String> {

@@ -93,3 +93,22 @@ fn what_no_decision_allows_is_wrong() {
         assert!(!told(replicas, &events).0.is_empty(), "{replicas}: {events:#?}");
     }
 }
+
+#[test]
+fn a_custom_resource_may_be_there_again_after_its_end_and_nothing_else_may() {
+    let of = |group: &str, mut event: Value| {
+        event["resource"]["group"] = json!(group);
+        event["resource"]["resource"] = json!(if group.is_empty() { "configmaps" } else { "widgets" });
+        event
+    };
+    let mut gone = event("deleted", "live", 4, 4, ("object", json!({"v": 4})));
+    gone["id"] = json!("the end");
+    let story = |group: &str, again: &str| {
+        let events = [created("live", 4), gone.clone(), created(again, 4)];
+        told(1, &events.map(|event| of(group, event)))
+    };
+    assert_eq!(story(GROUP, "late"), (Vec::new(), Some(4)));
+    // One that is the same to the last letter was sent again, and tells nothing new.
+    assert_eq!(story(GROUP, "live"), (Vec::new(), None));
+    assert_eq!(story("", "late").0.len(), 1);
+}
