@@ -9,9 +9,11 @@ test: ## Set up all that the tests need, and run every test (needs Rust and Go; 
 	@tests/run
 
 lint: ## Formatting, clippy and the library's docs; warnings fail
-	cargo fmt --check
-	cargo clippy --all-targets -- -D warnings
-	RUSTDOCFLAGS="-D warnings" cargo doc --quiet --no-deps
+	@began=$$(date +%s); set -ex; \
+	cargo fmt --check; \
+	cargo clippy --all-targets -- -D warnings; \
+	RUSTDOCFLAGS="-D warnings" cargo doc --quiet --no-deps; \
+	{ set +x; } 2>/dev/null; echo "how long it took: lint $$(($$(date +%s) - began)) s"
 
 audit: ## Licences and known vulnerabilities of the dependencies (needs cargo-deny)
 	@cargo deny --version >/dev/null 2>&1 || { echo "make audit: cargo-deny is needed: cargo install --locked cargo-deny" >&2; exit 1; }

@@ -1,6 +1,6 @@
-//! The index that history is searched by: words, filter values and the id of each event. It is filled in batches shortly after
-//! the commit, together with the [tallies](super::tally), so that a change pays for none of it; whoever searches looks
-//! at the few newest events themselves.
+//! The index that history is searched by: words, filter values and the id of each event. It is filled in batches shortly
+//! after the commit, together with the [tallies](super::tally), so that a change pays for none of it; whoever searches
+//! looks at the few newest events themselves.
 
 use std::{collections::BTreeSet, fmt::Write, sync::Arc};
 
