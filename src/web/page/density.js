@@ -82,15 +82,17 @@ export class Density {
   }
 
   #say() {
-    const { since, until, buckets, partial } = this.data;
+    const { since, until, buckets, partial, counted_since: counted } = this.data;
     const total = buckets.reduce((sum, one) => sum + one.created + one.updated + one.deleted, 0);
     const [from, to] = [Date.parse(since), Date.parse(until)];
     const sameDay = dayOf(from) === dayOf(to);
     const live = !this.filters.until;
     const end = live ? "now" : sameDay ? clock(to) : `${shortDay(to)} ${minute(to)}`;
-    if (!total && to - from < 1000) return replace(this.note, h("span", { class: "soft" }, "No change yet"));
+    if (!total && to - from < 1000) return replace(this.note, h("span", { class: "soft" }, Object.keys(this.filters).length ? "No change matches" : "No change yet"));
+    const begin = (time) => (sameDay ? clock(time) : `${shortDay(time)} ${minute(time)}`);
     const more = partial ? h("span", { title: "so many match that the older ones were not counted" }, "more than ") : null;
-    return replace(this.note, more, h("b", {}, number(total)), total === 1 ? " change" : " changes", h("span", { class: "soft" }, ` in ${span(to - from)}, ${sameDay ? clock(from) : `${shortDay(from)} ${minute(from)}`} to ${end}`));
+    const older = counted && Date.parse(counted) > from ? `; those before ${begin(Date.parse(counted))} not counted` : "";
+    return replace(this.note, more, h("b", {}, number(total)), total === 1 ? " change" : " changes", h("span", { class: "soft" }, ` in ${span(to - from)}, ${begin(from)} to ${end}${older}`));
   }
 
   /// Left and right move what is zoomed into, plus and minus zoom.
@@ -164,7 +166,8 @@ class Strip {
     });
     this.picture.setAttribute("viewBox", `0 0 ${width} ${height}`);
     this.shade = svg("rect", { class: "shade", y: 0, height, width: 0, x: 0 });
-    replace(this.picture, TYPES.map((type) => svg("path", { class: type, d: paths[type] })), svg("path", { class: "ground", d: `M0 ${height - 0.5}H${width}` }), this.shade);
+    const uncounted = this.#uncounted(data.counted_since, ((Date.parse(data.counted_since) - from) / (to - from)) * width);
+    replace(this.picture, uncounted, TYPES.map((type) => svg("path", { class: type, d: paths[type] })), svg("path", { class: "ground", d: `M0 ${height - 0.5}H${width}` }), this.shade);
     if (window) this.#shade(((window[0] - from) / (to - from)) * width, ((window[1] - from) / (to - from)) * width);
     this.box.setAttribute("aria-valuetext", `${full(from)} to ${full(to)}`);
     this.box.setAttribute("aria-valuenow", "0");
@@ -173,6 +176,17 @@ class Strip {
       tick.style.left = `${((at - from) / (to - from)) * 100}%`;
       return tick;
     }), h("span", { class: "end" }, this.density.filters.until ? "" : "now"));
+  }
+
+  /// What is too old to have been counted is hatched: no bar does not mean no change there.
+  #uncounted(counted, end) {
+    if (!counted || !(end > 0)) return null;
+    let lines = "";
+    for (let x = -this.height; x < end; x += 8) {
+      const [low, high] = [Math.max(0, -x), Math.min(this.height, end - x)];
+      lines += `M${(x + low).toFixed(1)} ${this.height - low}L${(x + high).toFixed(1)} ${this.height - high}`;
+    }
+    return svg("path", { class: "uncounted", d: lines });
   }
 
   /// Never nothing, so that places can be told apart.
@@ -235,7 +249,7 @@ class Strip {
     const start = Date.parse(bucket.start);
     const said = [["+", bucket.created], ["~", bucket.updated], ["-", bucket.deleted]].filter(([, n]) => n).map(([sign, n]) => `${sign} ${number(n)}`).join("   ");
     this.tip.hidden = false;
-    replace(this.tip, h("b", {}, `${seconds >= 86400 ? shortDay(start) : `${dayOf(start) === dayOf(Date.now()) ? "" : `${shortDay(start)}, `}${clock(start)}`}`), ` ${said || "nothing"}`);
+    replace(this.tip, h("b", {}, `${seconds >= 86400 ? shortDay(start) : `${dayOf(start) === dayOf(Date.now()) ? "" : `${shortDay(start)}, `}${clock(start)}`}`), ` ${said || (start < Date.parse(this.data.counted_since) ? "not counted" : "nothing")}`);
     this.tip.style.left = `${Math.max(60, Math.min(width - 60, x))}px`;
   }
 }

@@ -34,7 +34,7 @@ export function panel({ routes, deliveries, around }) {
   const waiting = (deliveries ?? []).map((one) =>
     h("li", {}, h("b", {}, one.sink), one.state === "dead" ? " gave up" : " still waits", one.attempts ? `, after ${one.attempts} attempts` : "", one.reason ? `: ${one.reason}` : ""));
   const undelivered = waiting.length ? [h("h4", {}, "Not delivered"), h("ul", { class: "steps" }, waiting)] : null;
-  if (!routes) return [h("p", { class: "note" }, "It is not known how this change was routed: it is older than the routes, or this kubediff has none."), undelivered];
+  if (!routes) return [h("p", { class: "note" }, "Where this change was sent is not told here: this kubediff sends nothing, or you may not see where it sends things (get status.kubediff.io)."), undelivered];
   const { silenced = [] } = routes;
   const steps = (routes.steps ?? []).map((step) => {
     const [word, text] = verdict(step.verdict);

@@ -2,14 +2,14 @@
 
 import { h, hidden } from "./dom.js";
 import { headline, parts } from "./rollup.js";
-import { GLYPHS, clock, kind, objectName, sentence, shortKind, span } from "./words.js";
+import { GLYPHS, clock, groupSuffix, kind, objectName, sentence, shared, shortKind, span } from "./words.js";
 
 /// The cells of a row's button.
 export function cells(row, extra) {
   return [
     h("time", { class: "t", datetime: row.time }, clock(row.time)),
     glyph(row.type),
-    h("span", { class: "obj", title: `${kind(row)} ${objectName(row)}` }, h("small", {}, shortKind(row)), " ", name(row)),
+    h("span", { class: "obj", title: `${kind(row)} ${objectName(row)}` }, kindCells(row), " ", name(row)),
     h("span", { class: "sum" }, said(row), extra),
     who(row),
   ];
@@ -19,13 +19,27 @@ export function glyph(type) {
   return h("span", { class: `g ${type}` }, h("span", { "aria-hidden": "true" }, GLYPHS[type] ?? "?"), hidden(` ${type} `));
 }
 
+/// Kinds that are longer than most give way to the name, and groups before them.
+const LONG = 12;
+
+function kindCells(row) {
+  const [text, suffix] = [shortKind(row), groupSuffix(row)];
+  return [h("small", { class: text.length > LONG ? null : "whole" }, text), suffix ? h("small", { class: "group" }, suffix) : null];
+}
+
 function name({ namespace, name }) {
   return h("em", {}, namespace ? h("span", { class: "ns" }, `${namespace}/`) : null, name);
 }
 
-/// The sentence with what was and what is marked.
+/// The sentence with what was and what is marked. The beginning that both have is there, and shown where there is room.
 export function said(row) {
-  return sentence(row).map(({ text, is }) => (is ? h("code", { class: is }, text) : text));
+  const pieces = sentence(row);
+  return pieces.map(({ text, is }, index) => {
+    if (!is) return text;
+    const other = pieces[index + (is === "old" ? 2 : -2)];
+    const both = other?.is && other.is !== is ? shared(text, other.text) : 0;
+    return h("code", { class: is }, both ? h("span", { class: "shared" }, text.slice(0, both)) : null, text.slice(both));
+  });
 }
 
 export function who(row) {

@@ -52,13 +52,13 @@ export function bytes(value) {
 /// What people call those that are too long to say.
 const SHORT = { HorizontalPodAutoscaler: "HPA", PersistentVolumeClaim: "PVC", PodDisruptionBudget: "PDB", CustomResourceDefinition: "CRD" };
 
-/// As [`kind`], short where everybody says it so.
-export const shortKind = (row) => SHORT[row.kind] ?? kind(row);
+/// Short where everybody says it so.
+export const shortKind = ({ kind }) => SHORT[kind] ?? kind;
 
 /// Kinds of the groups that everybody has go by their name alone.
-export function kind({ kind, group }) {
-  return !group || !group.includes(".") || group.endsWith(".k8s.io") ? kind : `${kind}.${group}`;
-}
+export const groupSuffix = ({ group }) => (!group || !group.includes(".") || group.endsWith(".k8s.io") ? "" : `.${group}`);
+
+export const kind = (row) => `${row.kind}${groupSuffix(row)}`;
 
 export const objectName = ({ namespace, name }) => (namespace ? `${namespace}/${name}` : name);
 
@@ -107,4 +107,15 @@ function piece(part) {
     return [{ text: before }, { text: value, is: verb === "added" ? "new" : "old" }, { text: ` ${verb}${rest}` }].filter((p) => p.text);
   }
   return [{ text: part }];
+}
+
+/// Shorter beginnings are not worth leaving out.
+const SHARED = 8;
+
+/// How much two values begin with that tells nothing, up to a slash: `registry.example.com/shop` of two images.
+export function shared(one, other) {
+  let same = 0;
+  while (same < one.length && one[same] === other[same]) same += 1;
+  const end = same && one.lastIndexOf("/", same - 1);
+  return end >= SHARED ? end : 0;
 }
