@@ -1,10 +1,8 @@
 //! `kubediff demo`: the README's first command, on a machine that has nothing but the program.
 
-use std::{
-    collections::HashSet,
-    path::{Component, Path, PathBuf},
-    process::Command,
-};
+mod clone;
+
+use std::{collections::HashSet, path::Path};
 
 use serde_json::Value;
 
@@ -19,17 +17,23 @@ pub struct Demo {
 
 impl Demo {
     pub fn start(args: &[&str]) -> Self {
-        Self::by("env -i \"$@\"", args)
+        Self::of(Path::new(env!("CARGO_BIN_EXE_kubediff")), args)
+    }
+
+    /// The demo of a program that was built elsewhere.
+    fn of(program: &Path, args: &[&str]) -> Self {
+        Self::by("env -i \"$@\"", program, args)
     }
 
     /// The same in a terminal, by the program of util-linux that makes one. It dies with its terminal, also where SIGHUP is
     /// ignored.
     fn in_terminal(args: &[&str]) -> Self {
-        Self::by("env -i /usr/bin/script -qefc \"exec setpriv --pdeathsig KILL env $*\" /dev/null", args)
+        let how = "env -i /usr/bin/script -qefc \"exec setpriv --pdeathsig KILL env $*\" /dev/null";
+        Self::by(how, Path::new(env!("CARGO_BIN_EXE_kubediff")), args)
     }
 
     /// `how`: a line of shell, with what to start as its parameters.
-    fn by(how: &str, args: &[&str]) -> Self {
+    fn by(how: &str, program: &Path, args: &[&str]) -> Self {
         let dir = tempfile::tempdir().expect("a temporary folder");
         let folder = |name: &str| {
             let folder = dir.path().join(name);
@@ -40,7 +44,7 @@ impl Demo {
         let (home, tmp) = (format!("HOME={home}"), format!("TMPDIR={tmp}"));
         let how = format!("cd here && exec {how} >../stdout 2>../stderr");
         let mut all = vec!["-c", &how, "env", &home, &tmp, "TZ=UTC"];
-        all.extend([env!("CARGO_BIN_EXE_kubediff"), "demo"]);
+        all.extend([program.to_str().expect("a path"), "demo"]);
         all.extend(args);
         let daemon = Daemon::start("kubediff", dir.path(), Path::new("/bin/sh"), all).expect("sh runs");
         Self { daemon, dir }
@@ -106,49 +110,6 @@ impl Demo {
     }
 }
 
-/// A fresh clone has all that the demo is built from: what the compiler has read for the program, the recording, the page
-/// and the templates included, by what it writes down for cargo. It is not built again here, which takes minutes.
-#[test]
-fn git_has_every_file_that_the_program_is_built_from() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let own = std::env::current_exe().expect("a test has a file");
-    let mut files: HashSet<PathBuf> = ["Cargo.toml", "Cargo.lock", "build.rs"].map(PathBuf::from).into();
-    for entry in own.parent().expect("target/debug/deps").read_dir().expect("a folder").flatten() {
-        let name = entry.file_name().to_string_lossy().into_owned();
-        if !name.starts_with("kubediff-") || !name.ends_with(".d") {
-            continue;
-        }
-        let rules = std::fs::read_to_string(entry.path()).expect("rules of make");
-        let read = rules.lines().next().and_then(|first| first.split_once(": ")).map_or("", |(_, read)| read);
-        files.extend(read.split(' ').map(Path::new).filter(|file| file.is_relative()).map(plain));
-    }
-    // Earlier builds may have read what is gone.
-    files.retain(|file| root.join(file).is_file());
-    for known in ["src/main.rs", "src/cli/demo/recording.zst", "src/web/page/index.html", "templates/teams.json.jinja"]
-    {
-        assert!(files.contains(Path::new(known)), "{known}: {files:?}");
-    }
-    let git = Command::new("git").args(["-c", "safe.directory=*", "-C"]).arg(root).args(["ls-files", "-z"]).output();
-    let git = git.expect("git runs");
-    assert!(git.status.success(), "{}", String::from_utf8_lossy(&git.stderr));
-    let kept = String::from_utf8(git.stdout).expect("names");
-    let kept: HashSet<PathBuf> = kept.split('\0').map(PathBuf::from).collect();
-    let missing: Vec<_> = files.difference(&kept).collect();
-    assert!(missing.is_empty(), "git does not have {missing:?}");
-}
-
-/// `src/sink/../../templates/x` as `templates/x`.
-fn plain(path: &Path) -> PathBuf {
-    let mut plain = PathBuf::new();
-    for part in path.components() {
-        match part {
-            Component::ParentDir => drop(plain.pop()),
-            part => plain.push(part),
-        }
-    }
-    plain
-}
-
 /// Its home, its temporary folder, and where it is started.
 const FOLDERS: [&str; 3] = ["home", "tmp", "here"];
 
@@ -184,10 +145,9 @@ fn is(event: &Value, (manager, kind, name, summary): &(&str, &str, &str, &str)) 
         && event["summary"].as_str().is_some_and(|text| text.to_lowercase().contains(&summary.to_lowercase()))
 }
 
-#[tokio::test]
-async fn the_demo_tells_its_whole_story_with_nothing_but_the_program() {
+/// All that it has told when every part of the story was.
+async fn whole_story(demo: &Demo) -> Vec<Value> {
     let began = jiff::Timestamp::now();
-    let mut demo = Demo::start(&["-o", "json", "--speed", "20", "--page", "127.0.0.1:0"]);
     let missing = || {
         let events = demo.events();
         STORY.iter().filter(|part| !events.iter().any(|event| is(event, part))).collect::<Vec<_>>()
@@ -201,7 +161,14 @@ async fn the_demo_tells_its_whole_story_with_nothing_but_the_program() {
         done.then_some(())
     })
     .await;
-    let events = demo.events();
+    demo.events()
+}
+
+#[tokio::test]
+async fn the_demo_tells_its_whole_story_with_nothing_but_the_program() {
+    let began = jiff::Timestamp::now();
+    let mut demo = Demo::start(&["-o", "json", "--speed", "20", "--page", "127.0.0.1:0"]);
+    let events = whole_story(&demo).await;
     // Within a kind they come in their order.
     let at = |part: usize| events.iter().position(|event| is(event, &STORY[part]));
     assert!(at(0) < at(1) && at(1) < at(3) && at(3) < at(16) && at(16) < at(17) && at(17) < at(19));

@@ -22,7 +22,7 @@ use kubediff::{
     event::Event,
     ledger::{self, namespaces::Asks, retention::Keep},
     redact,
-    route::Decision,
+    route::{Decision, Explanation, Step, Verdict},
     shutdown::Shutdown,
     sink::{self, stdout},
     web::{self, Auth},
@@ -156,7 +156,7 @@ fn settings(args: &Args, page: Option<SocketAddr>, over_progress: bool) -> app::
         sinks: vec![terminal],
         route: (!args.all && !json).then(|| Arc::new(route) as ledger::Route),
         asks_namespaces: Asks::Nothing,
-        explain: None,
+        explain: Some(if args.all || json { Arc::new(explain_all) } else { Arc::new(explain) }),
         may_fail: Vec::new(),
         ha: None,
     }
@@ -166,6 +166,24 @@ fn settings(args: &Args, page: Option<SocketAddr>, over_progress: bool) -> app::
 fn route(event: &Event, _: &ledger::Around) -> Decision {
     let sinks = if screen::is_story(event) { vec![TERMINAL.into()] } else { Vec::new() };
     Decision { sinks, ..Decision::default() }
+}
+
+/// For the page: why a change is told in the terminal, or not.
+fn explain(event: &Event, around: &ledger::Around) -> Explanation {
+    let decision = route(event, around);
+    let verdict = match decision.sinks.is_empty() {
+        false => Verdict::Took,
+        true => {
+            Verdict::Dropped { reason: "it is how controllers carry something out; --all tells it, too".to_owned() }
+        }
+    };
+    let step = Step { depth: 0, route: "the story".to_owned(), verdict };
+    Explanation { decision, steps: vec![step], annotated: false }
+}
+
+fn explain_all(_: &Event, _: &ledger::Around) -> Explanation {
+    let decision = Decision { sinks: vec![TERMINAL.into()], ..Decision::default() };
+    Explanation { decision, steps: Vec::new(), annotated: false }
 }
 
 async fn end_with(first: Shutdown, then: Shutdown) {

@@ -18,6 +18,8 @@ use kubediff::{
 /// How often the progress line is drawn.
 const TICK: Duration = Duration::from_millis(50);
 const BAR: usize = 24;
+/// The name of a part stands above what happens in it, also where that is told at once.
+const AHEAD: Duration = Duration::from_millis(300);
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Screen {
@@ -65,7 +67,7 @@ impl Screen {
         let length = player.recording().length();
         loop {
             let at = player.position().unwrap_or_default();
-            while let Some((_, text)) = marks.next_if(|(due, _)| *due <= at) {
+            while let Some((_, text)) = marks.next_if(|(due, _)| *due <= at + AHEAD) {
                 part = text;
                 self.heading(text);
             }
