@@ -1,6 +1,6 @@
 # Everything that can be asked of this repository. `make help` lists it.
 .DEFAULT_GOAL := help
-.PHONY: help test lint audit cluster recording chaos bench micro soak chart-readme manifests image image-check
+.PHONY: help test lint audit cluster recording dictionary chaos bench micro soak chart-readme manifests image image-check
 
 help: ## This list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -27,6 +27,11 @@ recording: ## Play the demo's story on a real control plane, and record it for `
 	@tests/cluster/build check
 	cargo build --bin kubediff
 	cargo run --quiet --example scenario -- src/cli/demo/recording.zst
+
+dictionary: ## Make the dictionary that stored events are compressed with, out of the events of the demo
+	cargo build --bin kubediff --example dictionary
+	timeout --preserve-status --signal=INT 40 target/debug/kubediff demo --no-page -o json --speed 4 >target/events.jsonl
+	target/debug/examples/dictionary <target/events.jsonl >src/ledger/event.dict
 
 chart-readme: ## Write the chart's README from the comments in its values
 	charts/readme >charts/kubediff/README.md

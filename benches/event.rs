@@ -18,8 +18,8 @@ use criterion::Criterion;
 use jiff::Timestamp;
 use kubediff::{
     cluster::Resource,
-    diff::{self, Keys, diff_marked, keys::Schema},
-    event::{Builder, Cluster, Event, Observed, State, What, owner::Unknown},
+    diff::{self, Keys, keys::Schema},
+    event::{Builder, Cluster, Observed, Redacted, State, What, owner::Unknown},
     redact::{Document, Door, Part, Settings},
 };
 use serde_json::{Value, json};
@@ -126,23 +126,23 @@ fn pod(image: &str, ready: bool, time: &str, version: &str) -> Value {
 }
 
 /// As the recorder does it: sections whose hash is equal are not looked into.
-fn event(door: &Door, resource: &Resource, builder: &Builder, keys: &Keys, old: &[u8], new: &[u8]) -> Event {
+fn event(door: &Door, resource: &Resource, builder: &Builder, keys: &Keys, old: &[u8], new: &[u8]) -> Redacted {
     let old = door.admit(resource, old).expect("a pod");
     let new = door.admit(resource, new).expect("a pod");
     event_of(resource, builder, keys, &old, &new)
 }
 
-fn event_of(resource: &Resource, builder: &Builder, keys: &Keys, old: &Document, new: &Document) -> Event {
+fn event_of(resource: &Resource, builder: &Builder, keys: &Keys, old: &Document, new: &Document) -> Redacted {
     let differ = |part: &Part| old.section(*part).hash != new.section(*part).hash;
     let parts: Vec<Part> = Part::ALL.into_iter().filter(differ).collect();
     let (mut before, mut after) = old.marked(new, &parts);
-    let diff = diff_marked(&before, &after, keys).unwrap_or_else(|| {
+    let diff = diff::marked(&before, &after, keys).unwrap_or_else(|| {
         (before, after) = (old.partial(&parts), new.partial(&parts));
-        diff::diff(&before, &after, keys)
+        diff::documents(&before, &after, keys)
     });
     let what = What::Updated {
-        old: State { meta: old.meta(), document: &before, managed_fields: old.managed_fields() },
-        new: State { meta: new.meta(), document: &after, managed_fields: new.managed_fields() },
+        old: State { document: old, contents: &before },
+        new: State { document: new, contents: &after },
         diff,
     };
     builder.build(resource, Observed::Live, Timestamp::UNIX_EPOCH, what, &Unknown)
@@ -175,7 +175,7 @@ struct Rig {
 }
 
 impl Rig {
-    fn event(&self, resource: &Resource, old: &[u8], new: &[u8]) -> Event {
+    fn event(&self, resource: &Resource, old: &[u8], new: &[u8]) -> Redacted {
         event(&self.door, resource, &self.builder, &self.keys, old, new)
     }
 

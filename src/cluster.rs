@@ -4,6 +4,7 @@
 
 pub mod controller;
 pub mod discovery;
+mod ear;
 pub mod fleet;
 pub mod informer;
 pub mod queue;

@@ -24,6 +24,7 @@ mod list;
 mod matching;
 mod order;
 mod path;
+mod redacted;
 mod sequence;
 mod size;
 mod walk;
@@ -35,7 +36,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-pub use keys::Keys;
+pub use self::{
+    keys::Keys,
+    redacted::{Redacted, RedactedPatch, documents, marked},
+};
 
 /// What an update did to a document.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -86,14 +90,8 @@ pub enum Op {
     Move,
 }
 
-/// Compares two documents, or the same top-level fields of two documents: where both are objects the root itself is
-/// never replaced, so a patch of some sections applies to the whole.
+/// Compares two values, or the same top-level fields of two: where both are objects the root itself is never replaced, so
+/// a patch of some sections applies to the whole. For any JSON; of what has passed the door it is [`documents`].
 pub fn diff(old: &Value, new: &Value, keys: &Keys) -> Diff {
     walk::walk(old, new, keys)
-}
-
-/// The same for documents with marks ([`crate::redact::Document::marked`]). `None` when the answer would have to tell of
-/// what a mark stands for: then the whole documents have to be compared.
-pub fn diff_marked(old: &Value, new: &Value, keys: &Keys) -> Option<Diff> {
-    walk::walk_marked(old, new, keys)
 }

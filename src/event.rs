@@ -8,6 +8,7 @@
 //! | [`summary`] | one sentence that a person would write |
 //! | [`owner`] | the root owner through owner references |
 //! | [`build`] | all of it put together: two states and their diff in, an [`Event`] out |
+//! | [`Redacted`] | an event that only [`build`] makes, of what has passed the door: what is recorded and sent |
 //! | [`render`] | the event as text: terminal, Markdown, unified YAML |
 //!
 //! Pure: no I/O, no clock.
@@ -21,6 +22,7 @@ mod fixture;
 mod leaks;
 pub mod owner;
 mod path;
+mod redacted;
 pub mod render;
 pub mod summary;
 
@@ -34,6 +36,7 @@ pub use actors::by_hand;
 pub use build::{Builder, State, What};
 pub use classes::Class;
 pub use owner::{Found, Owners};
+pub use redacted::Redacted;
 
 use crate::diff::Change;
 

@@ -7,7 +7,12 @@
 //! | [`kinds`] | what a person means by `deploy`, `Deployment` or `deployments.apps` |
 //! | [`sight`] | which resources in which namespaces may be seen at all |
 //! | [`narrow`] | what the narrow index holds of an event |
+//! | `expression` | what a question is in the language of the search |
+//! | `plan` | what of a question the search is asked for, and what rows are looked at for |
 //! | [`scan`] | events in their order, by the narrow index or the search |
+//! | `walk` | a scan under way, and when it has taken long enough |
+//! | `windows` | the search part by part, where it would take long at once |
+//! | `stop` | when a question has taken long enough |
 //! | [`rows`] | pages of rows, whole events |
 //! | [`detail`] | one event: the documents before and after it, its neighbours, what is not delivered |
 //! | [`around`] | what routes went by when an event was recorded |
@@ -29,20 +34,28 @@ pub mod chain;
 pub mod counts;
 pub mod detail;
 pub mod doubt;
+mod expression;
 pub mod filter;
 pub mod kinds;
 pub mod narrow;
 pub mod objects;
+mod plan;
 pub mod rows;
 pub mod scan;
 pub mod sight;
+mod stop;
 mod tallied;
 #[cfg(test)]
 mod tests;
 pub mod undo;
+mod walk;
 pub mod when;
+mod windows;
 
-use std::path::{Path, PathBuf};
+use std::{
+    cell::RefCell,
+    path::{Path, PathBuf},
+};
 
 use jiff::Timestamp;
 use rusqlite::{Connection, OptionalExtension};
@@ -98,18 +111,24 @@ pub struct History {
     reader: Reader,
     /// [`MOST_PLAYED`]
     most_played: usize,
+    sooner: plan::Sooner,
+    stop: stop::Stop,
+    /// The last one.
+    stopped: RefCell<Option<walk::Stopped>>,
 }
 
 impl History {
     /// Opens a ledger's file, whether or not a kubediff has it open.
     pub fn open(path: &Path) -> Result<Self, Error> {
         let failed = |source| Error::Open { path: path.to_owned(), source };
-        let reader = Reader::open(path).map_err(failed)?;
+        let mut reader = Reader::open(path).map_err(failed)?;
         let (found, known) = reader.schema().map_err(failed)?;
         if found != known {
             return Err(Error::Schema { path: path.to_owned(), found, known });
         }
-        Ok(Self { reader, most_played: MOST_PLAYED })
+        reader.connection().execute_batch(plan::INSTANCES).map_err(failed)?;
+        let stop = stop::Stop::new(reader.connection_mut()).map_err(failed)?;
+        Ok(Self { reader, most_played: MOST_PLAYED, sooner: plan::Sooner::USUAL, stop, stopped: RefCell::default() })
     }
 
     fn connection(&self) -> &Connection {

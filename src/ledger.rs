@@ -72,7 +72,7 @@ pub use self::{
 use crate::{
     cluster::{Resource, reflector::Closed, store::Store},
     diff::Keys,
-    event::{Cluster, Event},
+    event::{Cluster, Event, Redacted},
     route::{self, Decision, Silencing},
     sink::{self, Built},
 };
@@ -230,8 +230,8 @@ impl Ledger {
         &self.shared.lead
     }
 
-    /// Records an event that did not come from the store: a sample, a replay.
-    pub async fn append(&self, store: &Store, event: Arc<Event>) -> Result<(), Closed> {
+    /// Records an event that did not come from the store.
+    pub async fn append(&self, store: &Store, event: Arc<Redacted>) -> Result<(), Closed> {
         record::append(&self.shared, store, event).await
     }
 

@@ -1,5 +1,6 @@
 //! The only door into the store: an object goes in as the API server's bytes and comes out as a [`Document`], which
-//! nothing else can build. Secrets are hashed or masked on the way, noise is left outside.
+//! nothing else can build. Secrets are hashed or masked on the way, noise is left outside. What is compared and told
+//! afterwards is made of the [`Contents`] of documents, which nothing else gives.
 //!
 //! Pure: no I/O, no clock.
 //!
@@ -15,8 +16,11 @@
 //!   in JSON and manifests inside of texts.
 //! - In an object or a mapping under such a name, what it does not call by a name that only describes: `passwords:
 //!   {alice: x}`, but not `password: {name: db, key: pw}`, which says where it is.
-//! - What looks like a credential under any name: private keys, JWTs, tokens and keys of well-known services, passwords
-//!   in URLs, authorization headers, password hashes, gzip in base64.
+//! - What looks like a credential under any name: private keys, with PEM around them or without, JSON Web Keys, JWTs, tokens
+//!   and keys of well-known services, passwords in URLs, authorization headers, password hashes, gzip in base64.
+//! - What looks random under the name of a key: `OPENAI_KEY`, but not `SORT_KEY`.
+//! - Passwords on the command lines of well-known programs, in scripts and as arguments, and in SQL.
+//! - base64, in one line or in many, of a text in which any of that is found.
 //!
 //! Names of objects, namespaces and uids are never masked: the store knows objects by them.
 //!
@@ -27,6 +31,8 @@
 //!   [`Settings::patterns`] is for.
 
 mod assign;
+mod commands;
+mod contents;
 mod door;
 mod emit;
 mod keys;
@@ -37,7 +43,10 @@ mod mapping;
 mod mark;
 mod mask;
 pub mod noise;
+mod nothing;
+mod packed;
 pub(crate) mod pair;
+mod sql;
 mod tape;
 #[cfg(test)]
 mod tests;
@@ -51,7 +60,10 @@ use serde_json::{Value, value::RawValue};
 use xxhash_rust::xxh3::xxh3_64;
 
 use self::door::Rules;
-pub use self::door::{Door, Refused, Sentences};
+pub use self::{
+    contents::Contents,
+    door::{Door, Refused, Said, Sentences},
+};
 use crate::cluster::Version;
 
 /// How deep an object may be nested: serde_json reads no deeper.
@@ -206,32 +218,45 @@ impl Document {
         &self.managed_fields
     }
 
-    /// The whole document as one value.
+    /// The whole document as one value, for whoever reads it. What goes on along the way of the data is
+    /// [`Document::contents`].
     pub fn value(&self) -> Value {
+        self.contents().into_value()
+    }
+
+    /// The whole document, for [`crate::diff`] and [`crate::event`].
+    pub fn contents(&self) -> Contents {
         self.partial(&Part::ALL)
     }
 
-    /// An object with only the top-level fields of these sections.
-    pub fn partial(&self, parts: &[Part]) -> Value {
+    /// The top-level fields of these sections alone.
+    pub fn partial(&self, parts: &[Part]) -> Contents {
         let mut fields = serde_json::Map::new();
         for &part in parts {
-            let json = &self.section(part).json;
-            // The store gives back what the door wrote.
-            let value = if json.is_empty() { continue } else { pair::value(json).unwrap_or_default() };
-            match (part, value) {
-                (Part::Body, Value::Object(body)) => fields.extend(body),
-                (Part::Body, _) => {}
-                (Part::Metadata, value) => drop(fields.insert("metadata".to_owned(), value)),
-                (Part::Status, value) => drop(fields.insert("status".to_owned(), value)),
-            }
+            self.add_fields(part, &mut fields);
         }
-        Value::Object(fields)
+        Contents(Value::Object(fields))
     }
 
-    /// Both documents with only these sections, for [`crate::diff::diff_marked`]: what is equal in both may be left out,
-    /// with a mark in its place.
-    pub fn marked(&self, new: &Self, parts: &[Part]) -> (Value, Value) {
-        pair::pair(self, new, parts)
+    fn add_fields(&self, part: Part, fields: &mut serde_json::Map<String, Value>) {
+        let json = &self.section(part).json;
+        if json.is_empty() {
+            return;
+        }
+        // The store gives back what the door wrote.
+        match (part, pair::value(json).unwrap_or_default()) {
+            (Part::Body, Value::Object(body)) => fields.extend(body),
+            (Part::Body, _) => {}
+            (Part::Metadata, value) => drop(fields.insert("metadata".to_owned(), value)),
+            (Part::Status, value) => drop(fields.insert("status".to_owned(), value)),
+        }
+    }
+
+    /// Both documents with only these sections, for [`crate::diff::marked`]: what is equal in both may be left out, with
+    /// a mark in its place.
+    pub fn marked(&self, new: &Self, parts: &[Part]) -> (Contents, Contents) {
+        let (before, after) = pair::pair(self, new, parts);
+        (Contents(before), Contents(after))
     }
 
     /// The whole document as JSON text with sorted keys.

@@ -6,7 +6,7 @@
 //! | [`stdout`] | one line an event, for log collectors and people |
 //! | [`webhook`] | an HTTP request an event, or a batch of them |
 //! | [`slack`] | messages that a person wants to read, one per root owner and window |
-//! | [`rollup`] | all changes of one root owner in one window as one message, for chat |
+//! | `rollup` | all changes of one root owner in one window as one message, for chat |
 //! | [`mod@format`], [`describe`] | the event as others expect it, and as people do |
 //! | `http` | the one way to build an HTTP client, and what an HTTP answer means |
 //! | [`sample`] | the event that `kubediff test-sink` sends |
@@ -16,7 +16,7 @@
 pub mod describe;
 pub mod format;
 mod http;
-pub mod rollup;
+pub(crate) mod rollup;
 pub mod sample;
 pub mod slack;
 pub mod stdout;
@@ -26,7 +26,9 @@ use std::{fmt, sync::Arc, time::Duration};
 
 use futures::future::BoxFuture;
 
-use crate::event::Event;
+pub use self::rollup::Card;
+use self::rollup::Story;
+use crate::event::{Event, Redacted};
 
 /// Sends events to one place. It keeps no queue and never retries by itself.
 pub trait Sink: Send + Sync + 'static {
@@ -35,11 +37,11 @@ pub trait Sink: Send + Sync + 'static {
     /// same id.
     ///
     /// It may be dropped at any moment, which counts as not delivered.
-    fn send<'a>(&'a self, batch: &'a [Arc<Event>]) -> BoxFuture<'a, Outcome>;
+    fn send<'a>(&'a self, batch: &'a [Arc<Redacted>]) -> BoxFuture<'a, Outcome>;
 
     /// Sends one event, and tells what the other side said when it took it, where it says something: for people who try a
     /// sink out. Nothing secret is in it.
-    fn try_out<'a>(&'a self, event: &'a Arc<Event>) -> BoxFuture<'a, (Outcome, String)> {
+    fn try_out<'a>(&'a self, event: &'a Arc<Redacted>) -> BoxFuture<'a, (Outcome, String)> {
         Box::pin(async move { (self.send(std::slice::from_ref(event)).await, String::new()) })
     }
 
@@ -88,17 +90,13 @@ pub struct Pace {
     pub patient: bool,
 }
 
-/// A place where people talk: what goes there is rolled up into messages ([`rollup`]).
+/// A place where people talk: what goes there is rolled up into messages ([`Card`]).
 pub trait Chat: Send + Sync + 'static {
     /// Posts a message, in the thread of another one or by itself. Where nothing can be edited there is no place.
-    fn post<'a>(
-        &'a self,
-        card: &'a rollup::Card,
-        thread: Option<&'a Place>,
-    ) -> BoxFuture<'a, Result<Option<Place>, Failed>>;
+    fn post<'a>(&'a self, card: &'a Card, thread: Option<&'a Place>) -> BoxFuture<'a, Result<Option<Place>, Failed>>;
 
     /// Changes a message in place.
-    fn update<'a>(&'a self, place: &'a Place, card: &'a rollup::Card) -> BoxFuture<'a, Result<(), Failed>>;
+    fn update<'a>(&'a self, place: &'a Place, card: &'a Card) -> BoxFuture<'a, Result<(), Failed>>;
 
     fn habits(&self) -> Habits;
 
@@ -148,6 +146,24 @@ pub struct Habits {
 pub enum Built {
     Sink(Arc<dyn Sink>),
     Chat(Arc<dyn Chat>),
+}
+
+impl Built {
+    /// Sends one event at once, and tells what the other side said: for people who try a sink out.
+    pub async fn try_out(&self, event: &Arc<Redacted>) -> (Outcome, String) {
+        let chat = match self {
+            Self::Sink(sink) => return sink.try_out(event).await,
+            Self::Chat(chat) => chat,
+        };
+        let mut story = Story::default();
+        story.add(event);
+        match chat.post(&story.card(), None).await {
+            Ok(Some(Place { channel, ts })) => (Outcome::Delivered, format!("channel {channel}, ts {ts}")),
+            Ok(None) => (Outcome::Delivered, "ok (an incoming webhook does not say in which channel)".into()),
+            Err(Failed::Outcome(outcome)) => (outcome, String::new()),
+            Err(Failed::Gone) => (Outcome::retry("the message is gone"), String::new()),
+        }
+    }
 }
 
 /// Builds a sink; connects to nothing.

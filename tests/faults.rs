@@ -119,6 +119,11 @@ async fn it_answers_errors_for_the_next_requests_only() {
         assert_eq!(answer.json::<Value>().await.unwrap()["reason"], "TooManyRequests");
     }
     assert_eq!(fetch(proxy.access(), &watch(&namespace)).await.0, 200);
+    proxy.fault_nth(2, Matching::lists("configmaps"), Fault::answer(500));
+    proxy.fault_nth(3, Matching::lists("configmaps"), Fault::answer(503));
+    for code in [200, 500, 503, 200] {
+        assert_eq!(fetch(proxy.access(), &list(&namespace)).await.0, code);
+    }
 }
 
 #[tokio::test]

@@ -2,6 +2,7 @@
 //! the real API server and the real binary, and then looked for in every output, in the state file and in the logs.
 
 pub mod looks;
+mod modes;
 pub mod search;
 
 use std::collections::BTreeSet;
@@ -115,7 +116,7 @@ async fn create_widgets(cluster: &Cluster, crd: &Value) {
     .await;
 }
 
-/// A Slack takes a message a second and channel, so there are ten.
+/// A Slack takes a message a second and channel, so there are ten, by the last digit of the name.
 fn config(namespace: &str, hook: &Receiver, slack: &Slack, page: u16, probes: u16) -> String {
     let mut text = format!(
         "[watch]\nnamespaces = [\"{namespace}\"]\n[state]\npath = \"kubediff.db\"\n\
@@ -130,7 +131,7 @@ fn config(namespace: &str, hook: &Receiver, slack: &Slack, page: u16, probes: u1
         text.push_str(&format!(
             "[sinks.slack-{digit}]\ntype = \"slack\"\ntoken = {{ env = \"SLACK_TOKEN\" }}\nchannel = \"#leaks-{digit}\"\n\
              api_url = \"{}\"\ngroup_wait_secs = 6\n\
-             [[routes]]\nmatch = {{ names = [\"*leak-{digit}*\"] }}\nsinks = [\"slack-{digit}\"]\ncontinue = true\n",
+             [[routes]]\nmatch = {{ names = [\"*leak-*{digit}\"] }}\nsinks = [\"slack-{digit}\"]\ncontinue = true\n",
             slack.api_url()
         ));
     }

@@ -8,6 +8,7 @@ mod command_line;
 mod control_plane;
 mod delivery;
 mod demo;
+mod discovery;
 mod faults;
 mod first_run;
 #[allow(dead_code, reason = "each promise uses the part of it that it needs")]
@@ -23,7 +24,6 @@ mod page;
 mod permissions;
 mod receivers;
 mod record;
-mod reflector;
 mod rollout;
 mod routes;
 mod sinks;

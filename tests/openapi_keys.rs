@@ -1,7 +1,13 @@
 //! The keys of lists come from the API server's own OpenAPI documents: those of built-in kinds and of CRDs, and little
 //! is kept of them.
 
-use kubediff::diff::{Keys, diff, keys::Schema};
+use kubediff::{
+    cluster::{
+        Resource,
+        source::{Source, api::Api},
+    },
+    diff::{Keys, diff, keys::Schema},
+};
 use serde_json::{Value, json};
 
 use crate::{
@@ -32,6 +38,17 @@ fn field(keys: &Keys, list: &str, first: &Value, second: &Value) -> String {
         })
     };
     diff(&with("before"), &with("after"), keys).changes.remove(0).field
+}
+
+#[tokio::test]
+async fn the_document_of_a_group_is_found_and_of_one_that_is_not_served_there_is_none() {
+    let cluster = harness::cluster().await;
+    let source = Api::connect(cluster.access().config().await, Default::default()).unwrap();
+    let deployments = Resource::core("v1", "deployments", "Deployment").in_group("apps");
+    let document = source.openapi(&deployments).await.unwrap().expect("a document");
+    let document: Value = serde_json::from_slice(&document).unwrap();
+    assert!(document["components"]["schemas"]["io.k8s.api.apps.v1.Deployment"].is_object());
+    assert_eq!(source.openapi(&Resource::core("v1", "as", "A").in_group("none.example")).await.unwrap(), None);
 }
 
 #[tokio::test]

@@ -4,6 +4,7 @@ mod commands;
 mod giving_up;
 mod messages;
 mod subject;
+mod told;
 mod wire;
 
 use std::{
@@ -14,7 +15,7 @@ use std::{
 
 use kubediff::{
     cluster::store::{Place, Store, Writing},
-    event::Event,
+    event::Redacted,
     ledger::{Delivery, Ended, Ledger, dead, retention::Keep},
     sink::{self, sample},
 };
@@ -45,7 +46,7 @@ impl Rig {
         Self { ledger, store, writing, delivery }
     }
 
-    async fn append(&self, events: impl IntoIterator<Item = Arc<Event>>) {
+    async fn append(&self, events: impl IntoIterator<Item = Arc<Redacted>>) {
         for event in events {
             self.ledger.append(&self.store, event).await.unwrap();
         }
@@ -71,7 +72,7 @@ impl Rig {
 }
 
 /// Three objects with four changes each, one after the other.
-fn changes() -> Vec<Arc<Event>> {
+fn changes() -> Vec<Arc<Redacted>> {
     (0..12).map(|n| event(n % 3, n / 3)).collect()
 }
 

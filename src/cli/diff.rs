@@ -18,7 +18,7 @@ use kubediff::{
     cluster::Resource,
     diff::{self, Keys},
     event::{Builder, Cluster, Event, Observed, State, What, build, owner::Unknown, render},
-    redact::{Document, Door, Settings, noise},
+    redact::{Contents, Document, Door, Settings, noise},
 };
 use serde_json::{Value, json};
 
@@ -265,32 +265,33 @@ fn compare(old: Vec<Object>, new: &[Object], time: Timestamp) -> Vec<Pair> {
 }
 
 fn pair(old: Option<&Object>, new: Option<&Object>, time: Timestamp) -> Option<Pair> {
-    fn state<'a>(object: &'a Object, document: &'a Value) -> State<'a> {
-        State { meta: object.document.meta(), document, managed_fields: object.document.managed_fields() }
+    fn state<'a>(object: &'a Object, contents: &'a Contents) -> State<'a> {
+        State { document: &object.document, contents }
     }
-    let value = |object: Option<&Object>| object.map_or(Value::Null, |object| object.document.value());
-    let (was, is) = (value(old), value(new));
-    let what = match (old, new) {
+    let contents = |object: &Object| object.document.contents();
+    let (was, is) = (old.map(contents), new.map(contents));
+    let what = match (old.zip(was.as_ref()), new.zip(is.as_ref())) {
         (None, None) => return None,
-        (None, Some(new)) => What::Created { new: state(new, &is) },
-        (Some(old), None) => What::Deleted { old: state(old, &was), version: &old.document.meta().version },
-        (Some(old), Some(new)) => {
-            let diff = diff::diff(&was, &is, &Keys::default());
+        (None, Some((new, is))) => What::Created { new: state(new, is) },
+        (Some((old, was)), None) => What::Deleted { old: state(old, was), version: &old.document.meta().version },
+        (Some((old, was)), Some((new, is))) => {
+            let diff = diff::documents(was, is, &Keys::default());
             if diff.changes.is_empty() {
                 return None;
             }
-            What::Updated { old: state(old, &was), new: state(new, &is), diff }
+            What::Updated { old: state(old, was), new: state(new, is), diff }
         }
     };
     let resource = &new.or(old)?.resource;
     let builder = Builder::new(Cluster { name: String::new(), uid: String::new() });
-    let mut event = builder.build(resource, Observed::Live, time, what, &Unknown);
+    let mut event = builder.build(resource, Observed::Live, time, what, &Unknown).into_inner();
     if event.resource.uid.is_empty() {
         // Files seldom have uids: the name stands for it, so that ids differ.
         let uid = format!("{} {}", resource.group_resource(), event.resource.ns_name());
         event.id = build::id("", &uid, &event.resource.resource_version.as_str().into(), event.kind);
     }
-    Some(Pair { event, old: was, new: is })
+    let value = |contents: Option<Contents>| contents.map_or(Value::Null, Contents::into_value);
+    Some(Pair { event, old: value(was), new: value(is) })
 }
 
 fn print(pairs: &[Pair], output: Output, single: bool, style: &render::Style) -> anyhow::Result<String> {

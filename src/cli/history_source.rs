@@ -54,7 +54,7 @@ pub(crate) struct Options {
 pub(crate) type Query = Vec<(&'static str, String)>;
 
 pub(crate) enum Source {
-    File(File),
+    File(Box<File>),
     Server(Server),
 }
 
@@ -122,7 +122,7 @@ pub(crate) fn doubtful(doubt: &Doubt, zone: &TimeZone) -> String {
 impl Options {
     pub(crate) async fn open(&self) -> anyhow::Result<Source> {
         if let Some(path) = &self.state {
-            return Ok(Source::File(File::open(path)?));
+            return Ok(Source::File(Box::new(File::open(path)?)));
         }
         if let Some(url) = &self.server {
             return Ok(Source::Server(Server::new(url, self.token.clone(), self.ca()?.as_deref())?));
@@ -133,7 +133,7 @@ impl Options {
             let path =
                 plan.state.path.context("state.path is \"memory\": give --server URL of the running kubediff")?;
             if path.exists() || self.config.is_some() {
-                return Ok(Source::File(File::open(&path)?));
+                return Ok(Source::File(Box::new(File::open(&path)?)));
             }
         }
         let forwarded = forward::open(&self.cluster, self.installed_in.as_ref(), self.token.clone()).await;

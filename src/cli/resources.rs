@@ -80,7 +80,7 @@ pub(crate) async fn run(args: Args, _: Shutdown) -> anyhow::Result<()> {
     for gone in &found.unavailable {
         writeln!(out, "unknown  {}/{}  its server does not answer: {}", gone.group, gone.version, gone.reason)?;
     }
-    for words in select::unmatched_in_words(&settings, &resources) {
+    for (_, words) in select::unmatched(&settings, &resources) {
         writeln!(out, "no match {words}")?;
     }
     if let Err(error) = &permitted {

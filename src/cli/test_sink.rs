@@ -9,7 +9,7 @@ use std::{
 use anyhow::bail;
 use kubediff::{
     config::Sources,
-    sink::{self, Built, Failed, Outcome, Place, rollup::Story, sample},
+    sink::{self, Outcome, sample},
 };
 
 use super::Usage;
@@ -35,24 +35,9 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
         return Err(Usage(anyhow::anyhow!("there is no sink {:?}; there are: {}", args.name, names.join(", "))).into());
     };
     let built = sink::build(settings).map_err(|error| Usage(anyhow::anyhow!("sink {}: {error}", args.name)))?;
-    let event = Arc::new(sample::event_now());
-    let sent = async {
-        match built {
-            Built::Sink(sink) => sink.try_out(&event).await,
-            Built::Chat(chat) => {
-                let mut story = Story::default();
-                story.add(&event);
-                match chat.post(&story.card(), None).await {
-                    Ok(Some(Place { channel, ts })) => (Outcome::Delivered, format!("channel {channel}, ts {ts}")),
-                    Ok(None) => (Outcome::Delivered, "ok (an incoming webhook does not say in which channel)".into()),
-                    Err(Failed::Outcome(outcome)) => (outcome, String::new()),
-                    Err(Failed::Gone) => (Outcome::retry("the message is gone"), String::new()),
-                }
-            }
-        }
-    };
+    let event = Arc::new(sample::redacted_now());
     let timeout = settings.retry.timeout;
-    let Ok((outcome, said)) = tokio::time::timeout(timeout, sent).await else {
+    let Ok((outcome, said)) = tokio::time::timeout(timeout, built.try_out(&event)).await else {
         bail!("sink {}: no answer within {} s", args.name, timeout.as_secs_f32());
     };
     match outcome {

@@ -68,8 +68,8 @@ pub struct Fleet {
     /// The groups that did not answer when feeds that nobody wants any more were last forgotten; `None` when they never
     /// were.
     untidy: Option<BTreeSet<String>>,
-    /// Include patterns of which it was said that they fit nothing.
-    unmatched: BTreeSet<String>,
+    /// Include patterns that fitted something, or of which it was said that they do not.
+    weighed: BTreeSet<String>,
 }
 
 /// What fires the trigger for one resource.
@@ -109,7 +109,7 @@ impl Fleet {
             sentinels: JoinSet::new(),
             guarded: BTreeMap::new(),
             untidy: None,
-            unmatched: BTreeSet::new(),
+            weighed: BTreeSet::new(),
         }
     }
 
@@ -243,13 +243,14 @@ impl Fleet {
         }
     }
 
-    /// Include patterns that fit nothing are said once each: most likely they are misspelled.
+    /// Include patterns that fit nothing are said once each: most likely they are misspelled. One that has fitted is not,
+    /// and what it was for will be back.
     fn say_unmatched(&mut self, resources: &[Arc<Resource>]) {
-        let words = select::unmatched_in_words(&self.settings, resources);
-        for words in words.iter().filter(|words| !self.unmatched.contains(*words)) {
+        let unmatched = select::unmatched(&self.settings, resources);
+        for (_, words) in unmatched.iter().filter(|(pattern, _)| !self.weighed.contains(&pattern.to_string())) {
             warn!("{words} It is watched when it comes; `kubediff resources` lists what is served");
         }
-        self.unmatched.extend(words);
+        self.weighed.extend(self.settings.include.iter().map(ToString::to_string));
     }
 
     /// Tells of the objects whose resource or namespace went while nobody looked.

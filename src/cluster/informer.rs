@@ -73,6 +73,7 @@ pub use self::{
 use super::{
     Feed,
     discovery::Trigger,
+    ear::Ear,
     reflector::{self, Freshness, Reflector, Status},
     source::Source,
     store::{FeedId, Store},
@@ -92,11 +93,14 @@ pub struct Settings {
     pub audit: Option<Duration>,
     /// Deltas that a slow subscriber may be behind before those of the same object are merged.
     pub merge_beyond: usize,
+    /// Read on a thread of their own, which takes a stream of changes in turns of a tenth of a second: for a service that
+    /// counts its cycles. Otherwise on the runtime that [`Factory::start`] is called on, each change as it comes.
+    pub in_turns: bool,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { reflector: reflector::Settings::default(), lists: 4, audit: None, merge_beyond: 1024 }
+        Self { reflector: reflector::Settings::default(), lists: 4, audit: None, merge_beyond: 1024, in_turns: false }
     }
 }
 
@@ -115,6 +119,7 @@ struct Inner {
     shared: Arc<reflector::Shared>,
     informers: Mutex<HashMap<String, Informer>>,
     tasks: Mutex<JoinSet<()>>,
+    ear: Option<Ear>,
     stop: CancellationToken,
     broken: watch::Sender<Option<String>>,
     gate: Mutex<Option<Arc<dyn Gate>>>,
@@ -129,12 +134,14 @@ impl Factory {
         settings: Settings,
         discovery: Option<Trigger>,
     ) -> Self {
+        let shared = reflector::Shared::new(settings.lists, discovery);
         let inner = Inner {
             source,
             door,
             store,
             reflector: Arc::new(settings.reflector.clone()),
-            shared: reflector::Shared::new(settings.lists, discovery),
+            ear: settings.in_turns.then(|| ear(&shared)).flatten(),
+            shared,
             settings,
             informers: Mutex::default(),
             tasks: Mutex::default(),
@@ -393,15 +400,17 @@ impl Informer {
         let (informer, factory) = (self.clone(), factory.clone());
         let span = tracing::info_span!("informer", feed = %self.shared.feed);
         let ended = self.shared.ended.clone().drop_guard();
-        tasks.spawn(
-            async move {
-                let _ended = ended;
-                let mut unexpected = Unexpected { broken: &factory.broken, feed: &informer.shared.feed, armed: true };
-                let result = informer.run(&factory).await;
-                unexpected.armed = result.is_err() && !informer.shared.stop.is_cancelled();
-            }
-            .instrument(span),
-        );
+        let ear = factory.ear.as_ref().map(|ear| ear.handle().clone());
+        let run = async move {
+            let _ended = ended;
+            let mut unexpected = Unexpected { broken: &factory.broken, feed: &informer.shared.feed, armed: true };
+            let result = informer.run(&factory).await;
+            unexpected.armed = result.is_err() && !informer.shared.stop.is_cancelled();
+        };
+        match ear {
+            Some(ear) => tasks.spawn_on(run.instrument(span), &ear),
+            None => tasks.spawn(run.instrument(span)),
+        };
     }
 
     async fn run(&self, factory: &Inner) -> Result<(), Closed> {
@@ -418,21 +427,18 @@ impl Informer {
             settings: factory.reflector.clone(),
         };
         let gated = Gated { target, feed: reader.feed.clone(), gate: lock(&factory.gate).clone() };
-        let reflector: Reflector<Gated> = Reflector::new(reader.clone(), gated);
+        let reflector: Reflector<Gated> = Reflector::telling(reader.clone(), gated, shared.status.clone());
         shared.open.send_replace(Some(Open { id, synced, freshness: reflector.freshness() }));
-        let mut seen = reflector.status();
-        let relay = async {
-            while seen.changed().await.is_ok() {
-                shared.status.send_replace(seen.borrow_and_update().clone());
-            }
-            std::future::pending::<()>().await;
-        };
         tokio::select! {
             ended = reflector.run(shared.stop.clone()) => ended.map(drop),
             ended = self.audit_regularly(factory, &reader, id) => ended,
-            () = relay => Ok(()),
         }
     }
+}
+
+fn ear(shared: &reflector::Shared) -> Option<Ear> {
+    let started = Ear::start(shared.heard().clone());
+    started.inspect_err(|error| tracing::warn!(%error, "no thread for the watches: they are read with all else")).ok()
 }
 
 /// Tells the factory when a task ends that nobody stopped, a panic included.

@@ -19,24 +19,24 @@ mod watching;
 use std::{cmp::Ordering, future::Future, time::Duration};
 
 use kube_runtime::watcher::DefaultBackoff;
-use tokio::{
-    sync::{OwnedSemaphorePermit, watch},
-    time::Instant,
-};
+use tokio::{sync::watch, time::Instant};
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
 
-use self::watching::{Fault, Then, Watching};
 pub use self::{
     freshness::Freshness,
     reader::{Chunk, Reader, Settings, Shared, Walk},
     status::{Ended, Lists, NOT_PERMITTED, Phase, Problem, Relist, Status, Watches},
 };
+use self::{
+    reader::ListPermit,
+    watching::{Fault, Then, Watching},
+};
 use super::{
     Version,
     source::{self, Error},
 };
-use crate::redact::Document;
+use crate::redact::{Document, Said};
 
 /// What a reflector learned, in the order in which it has to be taken.
 #[derive(Clone, Debug)]
@@ -92,9 +92,9 @@ enum State {
     /// Begin a list, streaming where the server can.
     List(Relist),
     /// Read a streaming list up to its end mark. It then goes on as a watch.
-    Stream { watching: Watching, reason: Relist, permit: OwnedSemaphorePermit },
+    Stream { watching: Watching, reason: Relist, permit: ListPermit },
     /// Read a list page by page, one a step. Without a permit it waits for its turn first.
-    Pages { walk: Walk, reason: Relist, permit: Option<OwnedSemaphorePermit> },
+    Pages { walk: Walk, reason: Relist, permit: Option<ListPermit> },
     /// Open a watch at the cursor.
     Watch,
     /// Read the open watch.
@@ -138,7 +138,11 @@ const STREAMS_AGAIN: Duration = Duration::from_secs(600);
 
 impl<T: Target> Reflector<T> {
     pub fn new(reader: Reader, target: T) -> Self {
-        let status = watch::Sender::new(Status::default());
+        Self::telling(reader, target, watch::Sender::new(Status::default()))
+    }
+
+    /// It says there how the feed is doing.
+    pub fn telling(reader: Reader, target: T, status: watch::Sender<Status>) -> Self {
         let (freshness, asked) = Freshness::new(status.subscribe());
         Self {
             reader,
@@ -291,12 +295,7 @@ impl<T: Target> Reflector<T> {
         Ok(batch.then)
     }
 
-    async fn page(
-        &mut self,
-        mut walk: Walk,
-        reason: Relist,
-        permit: Option<OwnedSemaphorePermit>,
-    ) -> Result<State, Closed> {
+    async fn page(&mut self, mut walk: Walk, reason: Relist, permit: Option<ListPermit>) -> Result<State, Closed> {
         self.enter(Phase::Listing);
         let permit = match permit {
             Some(permit) => permit,
@@ -337,7 +336,7 @@ impl<T: Target> Reflector<T> {
         let newest = source::List { limit: 1, ..source::List::default() };
         match self.reader.source.list(&self.reader.feed, &newest).await {
             Ok(page) if page.version.cmp_within(&self.at) == Some(Ordering::Less) => {
-                let error = Error::TooNew(format!("it is at {}, before {}", page.version, self.at));
+                let error = Error::TooNew(Said::own(format!("it is at {}, before {}", page.version, self.at)));
                 self.watch_failed(error.into(), false)
             }
             Ok(page) => {
@@ -461,7 +460,7 @@ impl<T: Target> Reflector<T> {
             // Once: it stays so until someone grants it, and is asked for again all the while.
             Error::Forbidden(why) if !self.status.borrow().denied => {
                 warn!(
-                    feed = %self.reader.feed, why,
+                    feed = %self.reader.feed, %why,
                     "not permitted: it is left out, and taken up when it is permitted; `kubediff rbac` prints the role"
                 );
             }

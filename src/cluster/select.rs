@@ -182,20 +182,16 @@ pub fn plan(settings: &Settings, resources: &[Arc<Resource>], namespaces: &BTree
     Plan { feeds, verdicts }
 }
 
-/// Include patterns that fit nothing that is served, each with the nearest one that would: a CRD that is still to come,
-/// or a slip of the pen.
-pub fn unmatched<'a>(settings: &'a Settings, resources: &[Arc<Resource>]) -> Vec<(&'a Pattern, Option<String>)> {
+/// Include patterns that fit nothing that is served, each with a sentence for the user that names the nearest one that would:
+/// a CRD that is still to come, or a slip of the pen.
+pub fn unmatched<'a>(settings: &'a Settings, resources: &[Arc<Resource>]) -> Vec<(&'a Pattern, String)> {
     let patterns = settings.include.iter().filter(|pattern| !resources.iter().any(|r| pattern.fits(r)));
-    patterns.map(|pattern| (pattern, pattern.nearest(resources))).collect()
-}
-
-/// The same, each as a sentence for the user.
-pub fn unmatched_in_words(settings: &Settings, resources: &[Arc<Resource>]) -> Vec<String> {
-    let words = |(pattern, nearest): (&Pattern, Option<String>)| {
+    let words = |pattern: &'a Pattern| {
+        let nearest = pattern.nearest(resources);
         let hint = nearest.map_or_else(|| ".".to_owned(), |nearest| format!("; did you mean {nearest}?"));
-        format!("\"{pattern}\" fits nothing that is served{hint}")
+        (pattern, format!("\"{pattern}\" fits nothing that is served{hint}"))
     };
-    unmatched(settings, resources).into_iter().map(words).collect()
+    patterns.map(words).collect()
 }
 
 impl Settings {

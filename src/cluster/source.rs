@@ -14,6 +14,7 @@ use futures::{future::BoxFuture, stream::BoxStream};
 use serde::Deserialize;
 
 use super::{Feed, Resource, Version};
+use crate::redact::Said;
 
 /// Where objects come from.
 pub trait Source: Send + Sync + 'static {
@@ -108,26 +109,26 @@ pub enum Frame {
 pub enum Error {
     /// HTTP 410, or an ERROR event that says so: the version or the continue token is too old.
     #[error("the version is too old: {0}")]
-    Expired(String),
+    Expired(Said),
     /// "Too large resource version": the server has not caught up with it, or was restored from a backup.
     #[error("the server does not know this version yet: {0}")]
-    TooNew(String),
+    TooNew(Said),
     /// HTTP 429, with the server's Retry-After.
     #[error("the server asks to wait{}", .after.map_or_else(String::new, |d| format!(" {} s", d.as_secs())))]
     Busy { after: Option<Duration> },
     #[error("not permitted: {0}")]
-    Forbidden(String),
+    Forbidden(Said),
     #[error("not authenticated: {0}")]
-    Unauthorized(String),
+    Unauthorized(Said),
     /// The resource is not served (any more).
     #[error("not served: {0}")]
-    NotFound(String),
+    NotFound(Said),
     /// The request itself is refused: an unknown parameter, a selector that the server does not take.
     #[error("refused: {0}")]
-    Invalid(String),
+    Invalid(Said),
     /// 500, 503, 504 and the like.
     #[error("the server failed with {code}: {message}")]
-    Server { code: u16, message: String },
+    Server { code: u16, message: Said },
     /// Connecting, TLS, a cut or silent connection.
     #[error("connection: {0}")]
     Connection(String),

@@ -28,13 +28,14 @@ use std::{
     path::PathBuf,
     sync::{
         Arc,
-        atomic::{AtomicBool, AtomicU64, Ordering},
+        atomic::{AtomicU64, Ordering},
     },
     time::Duration,
 };
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot, watch};
 
+pub(crate) use self::writer::Patience;
 pub use self::{
     delta::{Delta, Index, Journal, Seen, Sighted, Span, Values, Within},
     disk::say_when_slow,
@@ -75,6 +76,7 @@ pub struct Store {
     redaction_key: [u8; 32],
     health: watch::Receiver<Health>,
     vitals: Arc<Vitals>,
+    bell: Arc<writer::Bell>,
 }
 
 /// What the writer's thread leaves behind as it goes.
@@ -118,21 +120,21 @@ impl Store {
         let redaction_key = opened.redaction_key;
         let (commands, inbox) = mpsc::unbounded_channel();
         let (health, health_seen) = watch::channel(Health::default());
-        let ending = Arc::new(AtomicBool::new(false));
         let vitals = Arc::new(Vitals {
             rounds: AtomicU64::new(0),
             commits: Histogram::new(COMMIT),
             disk: disk::Disk::default(),
         });
-        let writer =
-            writer::Writer::new(opened, journal, inbox, commands.downgrade(), health, ending.clone(), vitals.clone())?;
+        let bell = Arc::new(writer::Bell::default());
+        let trained = commands.downgrade();
+        let writer = writer::Writer::new(opened, journal, inbox, trained, health, vitals.clone(), bell.clone())?;
         let thread = std::thread::Builder::new()
             .name("store".into())
             .spawn(move || writer.run())
             .map_err(|source| OpenError::Io { path: path.to_path_buf(), source })?;
         let in_flight = Arc::new(Semaphore::new(IN_FLIGHT_BYTES));
-        let store = Self { commands, in_flight, path, redaction_key, health: health_seen, vitals };
-        let writing = Writing { commands: store.commands.clone(), ending, thread: Some(thread) };
+        let store = Self { commands, in_flight, path, redaction_key, health: health_seen, vitals, bell };
+        let writing = Writing { store: store.clone(), thread: Some(thread) };
         Ok((store, writing))
     }
 
@@ -183,15 +185,13 @@ impl Store {
 
     /// Runs `write` in the next commit and says when that is done.
     pub async fn write(&self, write: Write) -> Result<(), Closed> {
-        let (reply, done) = oneshot::channel();
-        self.command(writer::Command::Write { write, patient: false, reply })?;
-        done.await.map_err(|_| Closed)
+        self.write_in_time(write, Patience::None).await
     }
 
-    /// The same for what is in no hurry: it goes along with the changes of a moment.
-    pub async fn write_along(&self, write: Write) -> Result<(), Closed> {
+    /// The same for what may be in less of a hurry.
+    pub(crate) async fn write_in_time(&self, write: Write, patience: Patience) -> Result<(), Closed> {
         let (reply, done) = oneshot::channel();
-        self.command(writer::Command::Write { write, patient: true, reply })?;
+        self.command(writer::Command::Write { write, patience, reply })?;
         done.await.map_err(|_| Closed)
     }
 
@@ -242,7 +242,8 @@ impl Store {
     pub async fn turns(&self, within: Duration) -> bool {
         let before = self.vitals.rounds.load(Ordering::Relaxed);
         let (reply, _) = oneshot::channel();
-        if self.command(writer::Command::Write { write: Box::new(|_| Ok(())), patient: false, reply }).is_err() {
+        let nothing: Write = Box::new(|_| Ok(()));
+        if self.command(writer::Command::Write { write: nothing, patience: Patience::None, reply }).is_err() {
             return false;
         }
         let turned = async {
@@ -254,15 +255,17 @@ impl Store {
     }
 
     fn command(&self, command: writer::Command) -> Result<(), Closed> {
-        self.commands.send(command).map_err(|_| Closed)
+        let patience = command.patience();
+        self.commands.send(command).map_err(|_| Closed)?;
+        self.bell.wake_for(patience);
+        Ok(())
     }
 }
 
 /// The writer's thread; owned by whoever opened the store.
 #[derive(Debug)]
 pub struct Writing {
-    commands: mpsc::UnboundedSender<writer::Command>,
-    ending: Arc<AtomicBool>,
+    store: Store,
     thread: Option<std::thread::JoinHandle<()>>,
 }
 
@@ -270,8 +273,8 @@ impl Writing {
     /// Ends the writer once everything that was put before is committed, or cannot be. Handles that live on find the
     /// store closed.
     pub fn join(mut self) {
-        self.ending.store(true, Ordering::SeqCst);
-        let _ = self.commands.send(writer::Command::End);
+        self.store.bell.end();
+        let _ = self.store.command(writer::Command::End);
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }

@@ -286,6 +286,7 @@ fn informer(watch: &file::Watch) -> informer::Settings {
         },
         lists: usize::try_from(watch.concurrent_lists).unwrap_or(usize::MAX),
         audit: (watch.audit_interval_secs > 0).then(|| Duration::from_secs(watch.audit_interval_secs)),
+        in_turns: true,
         ..defaults
     }
 }

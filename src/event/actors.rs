@@ -12,17 +12,10 @@ mod share;
 #[cfg(test)]
 mod tests;
 
-use std::{
-    borrow::Cow,
-    cell::{Cell, OnceCell},
-    fmt,
-};
+use std::{borrow::Cow, cell::Cell};
 
 use jiff::Timestamp;
-use serde::{
-    Deserialize,
-    de::{Deserializer, IgnoredAny, MapAccess, Visitor},
-};
+use serde::{Deserialize, de::Deserializer};
 use serde_json::{Value, value::RawValue};
 
 pub(super) use self::share::share;
@@ -76,9 +69,10 @@ pub const BY_HAND: &[&str] = &[
     "perl",
 ];
 
-/// How many names are compared for one event. A change of a thousand fields by a manager that owns a thousand others
-/// would cost a million; what is not matched by then is told by the times of the entries.
-const COMPARISONS: u32 = 200_000;
+/// How much is read of sets for one event, in names and in [`STEP`] bytes. A change of a thousand fields by a manager that
+/// owns a thousand others would cost a million; what is not matched by then is told by the times of the entries.
+const STEPS: u32 = 400_000;
+const STEP: usize = 32;
 
 /// Whether the manager is a program that people use directly, and no controller, GitOps agent or helm.
 pub fn by_hand(manager: &str) -> bool {
@@ -104,7 +98,7 @@ pub(super) fn of_update(before: &[u8], after: &[u8], spots: &[Spot<'_>]) -> Vec<
     let old: Vec<Entry> = old_raw.iter().copied().filter(|raw| differs(raw, &new_raw)).filter_map(parse).collect();
     let new: Vec<Entry> = new_raw.iter().copied().filter(|raw| differs(raw, &old_raw)).filter_map(parse).collect();
 
-    let budget = Cell::new(COMPARISONS);
+    let budget = Cell::new(STEPS);
     let (set, unset): (Vec<&Spot>, Vec<&Spot>) = spots.iter().partition(|spot| !spot.removed());
     let before = |entry: &Entry| old.iter().find(|o| o.same_manager(entry));
     let renewed = |entry: &Entry| before(entry).is_none_or(|o| o.time != entry.time);
@@ -163,7 +157,7 @@ impl<'a> Managed<'a> {
             lines: None,
         };
         let spot = Spot::locate(&change, document, document);
-        let found = owners(&self.0.iter().collect::<Vec<_>>(), &[&spot], &Cell::new(COMPARISONS));
+        let found = owners(&self.0.iter().collect::<Vec<_>>(), &[&spot], &Cell::new(STEPS));
         finish(found).into_iter().next()
     }
 }
@@ -238,10 +232,7 @@ struct Entry<'a> {
     #[serde(default, deserialize_with = "lenient_time")]
     time: Option<Timestamp>,
     #[serde(borrow, default, rename = "fieldsV1")]
-    text: Option<&'a RawValue>,
-    /// Read when it is first asked for: of most entries nobody asks.
-    #[serde(skip)]
-    fields: OnceCell<Fields<'a>>,
+    fields: Option<&'a RawValue>,
 }
 
 fn lenient_time<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Timestamp>, D::Error> {
@@ -250,9 +241,8 @@ fn lenient_time<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Tim
 }
 
 impl<'a> Entry<'a> {
-    fn fields(&self) -> &Fields<'a> {
-        let read = || self.text.and_then(|text| serde_json::from_str(text.get()).ok());
-        self.fields.get_or_init(|| read().unwrap_or_default())
+    fn fields(&self) -> Fields<'a> {
+        Fields(self.fields.map_or("", RawValue::get))
     }
 
     fn same_manager(&self, other: &Entry<'_>) -> bool {
@@ -264,52 +254,117 @@ impl<'a> Entry<'a> {
 
     /// How far down the set follows the place; `None` when it does not hold it.
     fn depth(&self, spot: &Spot<'_>, budget: &Cell<u32>) -> Option<usize> {
-        let fields = self.fields();
-        if fields.0.is_empty() { None } else { fields.depth(&spot.steps, budget) }
+        self.fields().sets().next()?;
+        self.fields().depth(&spot.steps, budget)
     }
 }
 
-/// A `fieldsV1` set: `f:spec`, `k:{"name":"web"}`, `v:"x"`, `i:0` and `.` lead to the sets inside.
-#[derive(Debug, Default)]
-struct Fields<'a>(Vec<(Cow<'a, str>, Fields<'a>)>);
+/// A `fieldsV1` set: `f:spec`, `k:{"name":"web"}`, `v:"x"`, `i:0` and `.` lead to the sets inside. It is its text, without
+/// spaces as the door wrote it, and is walked at each question: to build the set of a whole Pod costs more than most
+/// changes ask of it. What is no object is an empty set.
+#[derive(Clone, Copy, Debug, Default)]
+struct Fields<'a>(&'a str);
 
-impl Fields<'_> {
+impl<'a> Fields<'a> {
+    fn sets(self) -> Sets<'a> {
+        Sets(self.0.strip_prefix('{').unwrap_or_default())
+    }
+
     /// How many steps lead to the path, or to something inside it, or to a leaf, which owns all that is below; `None`
     /// when the set does not hold it. `.` owns that a map or an item is there, and nothing in it.
-    fn depth(&self, path: &[Step<'_>], budget: &Cell<u32>) -> Option<usize> {
+    fn depth(self, path: &[Step<'_>], budget: &Cell<u32>) -> Option<usize> {
         let Some((step, rest)) = path.split_first() else { return Some(0) };
-        if self.0.is_empty() {
-            return Some(0);
+        let (mut leaf, mut found) = (true, None);
+        for (name, inside) in self.sets() {
+            if !spend(budget, inside) {
+                break;
+            }
+            leaf = false;
+            if leads(&name, step) {
+                found = found.max(inside.depth(rest, budget));
+            }
         }
-        let within = self.0.iter().take(budget.get() as usize);
-        spend(budget, self.0.len());
-        within
-            .filter(|(name, _)| leads(name, step))
-            .filter_map(|(_, inside)| inside.depth(rest, budget))
-            .max()
-            .map(|d| d + 1)
+        if leaf { Some(0) } else { found.map(|depth| depth + 1) }
     }
 
     /// Whether the set holds something that the other one does not.
-    fn beyond(&self, other: &Self, budget: &Cell<u32>) -> bool {
+    fn beyond(self, other: Self, budget: &Cell<u32>) -> bool {
+        let others: Vec<_> = other.sets().take_while(|(_, inside)| spend(budget, *inside)).collect();
         // Sets are sorted as a rule, so that the next one is found where the last one was.
         let mut at = 0;
-        self.0.iter().filter(|(name, _)| name != ".").any(|(name, inside)| {
-            let from_here = (at..other.0.len()).chain(0..at).take(budget.get() as usize);
-            let found = from_here.into_iter().enumerate().find(|(_, i)| other.0[*i].0 == *name);
-            let Some((steps, i)) = found else {
-                spend(budget, other.0.len());
-                return true;
-            };
-            spend(budget, steps + 1);
+        self.sets().filter(|(name, _)| name != ".").any(|(name, inside)| {
+            let mut from_here = (at..others.len()).chain(0..at).take_while(|_| spend(budget, Fields::default()));
+            let Some(i) = from_here.find(|i| others[*i].0 == name) else { return true };
             at = i + 1;
-            inside.beyond(&other.0[i].1, budget)
+            inside.beyond(others[i].1, budget)
         })
     }
 }
 
-fn spend(budget: &Cell<u32>, comparisons: usize) {
-    budget.set(budget.get().saturating_sub(u32::try_from(comparisons).unwrap_or(u32::MAX)));
+/// The sets inside of one, with the names that lead there: the text from the next name on. It ends where that is not as it
+/// should be.
+struct Sets<'a>(&'a str);
+
+impl<'a> Iterator for Sets<'a> {
+    type Item = (Cow<'a, str>, Fields<'a>);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let bytes = self.0.as_bytes();
+        let quoted = string_end(bytes, 0)?;
+        let name = &self.0[1..quoted - 1];
+        // `k:{\"name\":...}` has escapes.
+        let name = match name.contains('\\') {
+            true => Cow::Owned(serde_json::from_str(&self.0[..quoted]).ok()?),
+            false => Cow::Borrowed(name),
+        };
+        let end = value_end(bytes, quoted + 1)?;
+        let inside = Fields(&self.0[quoted + 1..end]);
+        self.0 = if bytes.get(end) == Some(&b',') { &self.0[end + 1..] } else { "" };
+        Some((name, inside))
+    }
+}
+
+/// The place after the string that begins here.
+fn string_end(bytes: &[u8], at: usize) -> Option<usize> {
+    if bytes.get(at) != Some(&b'"') {
+        return None;
+    }
+    let mut at = at + 1;
+    loop {
+        match bytes.get(at)? {
+            b'"' => return Some(at + 1),
+            b'\\' => at += 2,
+            _ => at += 1,
+        }
+    }
+}
+
+/// The place after the value that begins here.
+fn value_end(bytes: &[u8], mut at: usize) -> Option<usize> {
+    // Most sets are leaves.
+    if bytes.get(at..)?.starts_with(b"{}") {
+        return Some(at + 2);
+    }
+    let mut open = 0_usize;
+    loop {
+        match bytes.get(at)? {
+            b'"' => at = string_end(bytes, at)? - 1,
+            b'{' | b'[' => open += 1,
+            b'}' | b']' if open <= 1 => return Some(at + open),
+            b'}' | b']' => open -= 1,
+            b',' if open == 0 => return Some(at),
+            _ => {}
+        }
+        at += 1;
+    }
+}
+
+/// Whether there is something left for another set.
+fn spend(budget: &Cell<u32>, set: Fields<'_>) -> bool {
+    let steps = u32::try_from(1 + set.0.len() / STEP).unwrap_or(u32::MAX);
+    let left = budget.get();
+    budget.set(left.saturating_sub(steps));
+    left > 0
 }
 
 fn leads(name: &str, step: &Step<'_>) -> bool {
@@ -327,40 +382,3 @@ fn leads(name: &str, step: &Step<'_>) -> bool {
         _ => false,
     }
 }
-
-/// Borrowed from the text: building the set of a whole Pod costs a few microseconds.
-impl<'de: 'a, 'a> Deserialize<'de> for Fields<'a> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Set;
-        impl<'de> Visitor<'de> for Set {
-            type Value = Fields<'de>;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a fieldsV1 set")
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-                let mut fields = Vec::new();
-                while let Some(Name(name)) = map.next_key()? {
-                    fields.push((name, map.next_value()?));
-                }
-                Ok(Fields(fields))
-            }
-
-            fn visit_unit<E>(self) -> Result<Self::Value, E> {
-                Ok(Fields::default())
-            }
-
-            fn visit_seq<A: serde::de::SeqAccess<'de>>(self, mut seq: A) -> Result<Self::Value, A::Error> {
-                while seq.next_element::<IgnoredAny>()?.is_some() {}
-                Ok(Fields::default())
-            }
-        }
-        deserializer.deserialize_any(Set)
-    }
-}
-
-/// A key, borrowed where it has no escapes (`k:{\"name\":...}` has).
-#[derive(Deserialize)]
-#[serde(transparent)]
-struct Name<'a>(#[serde(borrow)] Cow<'a, str>);

@@ -6,29 +6,25 @@ mod tests;
 use std::fmt::Write;
 
 use jiff::Timestamp;
-use serde_json::Value;
 use sha2::{Digest, Sha256};
 
 use super::{
-    Cluster, Event, Kind, Observed, OwnerRef, Owners, ResourceRef, SCHEMA, actors, classes, owner,
-    path::{NULL, Spot},
-    summary,
+    Cluster, Event, Kind, Observed, OwnerRef, Owners, Redacted, ResourceRef, SCHEMA, actors, classes, owner,
+    path::Spot, summary,
 };
 use crate::{
     cluster::{Resource, Version},
-    diff::Diff,
-    redact::Meta,
+    diff,
+    redact::{Contents, Document, Meta},
 };
 
 /// One state of an object.
 #[derive(Clone, Copy, Debug)]
 pub struct State<'a> {
-    pub meta: &'a Meta,
-    /// The document. In updates, sections that did not change may be left out of both states; the sentence is then made
-    /// from the ones that did.
-    pub document: &'a Value,
-    /// `metadata.managedFields` as JSON text.
-    pub managed_fields: &'a [u8],
+    pub document: &'a Document,
+    /// What the document holds. In updates, sections that did not change may be left out of both states; the sentence is
+    /// then made from the ones that did.
+    pub contents: &'a Contents,
 }
 
 /// What happened to an object.
@@ -41,7 +37,7 @@ pub enum What<'a> {
     Updated {
         old: State<'a>,
         new: State<'a>,
-        diff: Diff,
+        diff: diff::Redacted,
     },
     /// `version` is that of the deletion.
     Deleted {
@@ -69,11 +65,13 @@ impl Builder {
         time: Timestamp,
         what: What<'_>,
         owners: &dyn Owners,
-    ) -> Event {
+    ) -> Redacted {
         let (kind, meta, version, previous) = match &what {
-            What::Created { new } => (Kind::Created, new.meta, &new.meta.version, None),
-            What::Updated { old, new, .. } => (Kind::Updated, new.meta, &new.meta.version, Some(&old.meta.version)),
-            What::Deleted { old, version } => (Kind::Deleted, old.meta, *version, Some(&old.meta.version)),
+            What::Created { new } => (Kind::Created, new.meta(), &new.meta().version, None),
+            What::Updated { old, new, .. } => {
+                (Kind::Updated, new.meta(), &new.meta().version, Some(&old.meta().version))
+            }
+            What::Deleted { old, version } => (Kind::Deleted, old.meta(), *version, Some(&old.meta().version)),
         };
         let mut event = Event {
             schema: SCHEMA.to_owned(),
@@ -93,21 +91,22 @@ impl Builder {
         };
         match what {
             What::Created { new } => {
-                event.actors = actors::of_created(new.managed_fields);
+                event.actors = actors::of_created(new.managed_fields());
                 event.classes = classes::of_kind(resource);
-                event.summary = summary::of_created(resource, &meta.name, new.document);
-                event.object = Some(new.document.clone());
+                event.summary = summary::of_created(resource, &meta.name, new.contents);
+                event.object = Some(new.contents.clone().into_value());
             }
             What::Updated { old, new, diff } => {
-                let spots = Spot::locate_all(&diff.changes, old.document, new.document);
-                event.actors = actors::of_update(old.managed_fields, new.managed_fields, &spots);
-                actors::share(&mut event.actors, old.managed_fields, new.managed_fields, &spots);
+                let diff = diff.into_inner();
+                let spots = Spot::locate_all(&diff.changes, old.contents, new.contents);
+                event.actors = actors::of_update(old.managed_fields(), new.managed_fields(), &spots);
+                actors::share(&mut event.actors, old.managed_fields(), new.managed_fields(), &spots);
                 event.classes = classes::of_update(resource, &spots);
                 event.summary = summary::of_update(&summary::Update {
                     resource,
                     name: &meta.name,
-                    old: old.document,
-                    new: new.document,
+                    old: old.contents,
+                    new: new.contents,
                     spots: &spots,
                 });
                 drop(spots);
@@ -118,10 +117,20 @@ impl Builder {
                 event.classes = classes::of_kind(resource);
                 let age = meta.created.map(|created| time.duration_since(created).as_secs());
                 event.summary = summary::of_deleted(resource, &meta.name, age);
-                event.object = (old.document != &NULL).then(|| old.document.clone());
+                event.object = Some(old.contents.clone().into_value());
             }
         }
-        event
+        Redacted::built(event)
+    }
+}
+
+impl<'a> State<'a> {
+    fn meta(&self) -> &'a Meta {
+        self.document.meta()
+    }
+
+    fn managed_fields(&self) -> &'a [u8] {
+        self.document.managed_fields()
     }
 }
 

@@ -1,4 +1,4 @@
-//! Events from two pieces of YAML, for the tests of this stage.
+//! Events from two pieces of YAML, through the door, for the tests of this stage.
 
 use serde_json::Value;
 
@@ -6,7 +6,7 @@ use super::{Builder, Cluster, Event, Observed, State, What, owner::Unknown};
 use crate::{
     cluster::{Resource, Version},
     diff::{self, Keys},
-    redact::Meta,
+    redact::{Contents, Document, Door, Settings, noise},
 };
 
 pub(super) const TIME: &str = "2026-11-16T11:42:17Z";
@@ -30,16 +30,11 @@ pub(super) fn resource(document: &Value) -> Resource {
     }
 }
 
-fn meta(document: &Value, version: &str) -> Meta {
-    let text = |key: &str| document["metadata"][key].as_str().unwrap_or("").to_owned();
-    Meta {
-        uid: "0b1f".into(),
-        namespace: text("namespace"),
-        name: text("name"),
-        version: Version::from(version),
-        created: text("creationTimestamp").parse().ok(),
-        ..Meta::default()
-    }
+/// What the door makes of an object, nothing of which is noise.
+pub(super) fn admit(resource: &Resource, object: &Value) -> Document {
+    let settings = Settings { noise: noise::Profile::All, ..Settings::default() };
+    let door = Door::new(&settings, &[7; 32]).unwrap();
+    door.admit(resource, object.to_string().as_bytes()).unwrap()
 }
 
 pub(super) fn builder() -> Builder {
@@ -52,17 +47,31 @@ pub(super) fn event(head: &str, old: &str, new: &str) -> Event {
 }
 
 pub(super) fn managed(head: &str, old: &str, new: &str, before: &[u8], after: &[u8]) -> Event {
-    let document = |text: &str| if text.is_empty() { Value::Null } else { yaml(&format!("{head}\n{text}")) };
-    let (old_document, new_document) = (document(old), document(new));
-    let resource = resource(if new.is_empty() { &old_document } else { &new_document });
-    let (old_meta, new_meta) = (meta(&old_document, "1017"), meta(&new_document, "1042"));
-    let was = State { meta: &old_meta, document: &old_document, managed_fields: before };
-    let is = State { meta: &new_meta, document: &new_document, managed_fields: after };
-    let version = Version::from("1042");
-    let what = match (old.is_empty(), new.is_empty()) {
-        (true, _) => What::Created { new: is },
-        (_, true) => What::Deleted { old: was, version: &version },
-        _ => What::Updated { old: was, new: is, diff: diff::diff(&old_document, &new_document, &Keys::default()) },
+    let object = |text: &str, version: &str, managed_fields: &[u8]| {
+        let mut object = yaml(&format!("{head}\n{text}"));
+        if object["metadata"]["name"].is_null() {
+            object["metadata"]["name"] = "thing".into();
+        }
+        object["metadata"]["uid"] = "0b1f".into();
+        object["metadata"]["resourceVersion"] = version.into();
+        object["metadata"]["managedFields"] = serde_json::from_slice(managed_fields).unwrap();
+        let document = admit(&resource(&object), &object);
+        (resource(&object), document.contents(), document)
     };
-    builder().build(&resource, Observed::Live, TIME.parse().unwrap(), what, &Unknown)
+    let was = (!old.is_empty()).then(|| object(old, "1017", before));
+    let is = (!new.is_empty()).then(|| object(new, "1042", after));
+    let version = Version::from("1042");
+    fn state((_, contents, document): &(Resource, Contents, Document)) -> State<'_> {
+        State { document, contents }
+    }
+    let (resource, what) = match (&was, &is) {
+        (None, Some(is)) => (&is.0, What::Created { new: state(is) }),
+        (Some(was), None) => (&was.0, What::Deleted { old: state(was), version: &version }),
+        (Some(was), Some(is)) => {
+            let diff = diff::documents(&was.1, &is.1, &Keys::default());
+            (&is.0, What::Updated { old: state(was), new: state(is), diff })
+        }
+        (None, None) => panic!("no object at all"),
+    };
+    builder().build(resource, Observed::Live, TIME.parse().unwrap(), what, &Unknown).into_inner()
 }

@@ -8,7 +8,7 @@ use super::{Builder, Cluster, Observed, State, What, owner::Unknown, render};
 use crate::{
     cluster::Resource,
     diff::{self, Keys},
-    redact::{Document, Door, Part, Settings},
+    redact::{Contents, Document, Door, Part, Settings},
 };
 
 const NAMES: &[&str] = &["password", "DB_PASSWORD", "clientSecret", "api-key", "token", "private_key"];
@@ -53,13 +53,13 @@ fn around() -> impl Strategy<Value = Value> {
 
 /// Everything that is made of a change, of the object's beginning and of its end.
 fn outputs(resource: &Resource, old: &Document, new: &Document) -> Vec<String> {
-    fn state<'a>(of: &'a Document, document: &'a Value) -> State<'a> {
-        State { meta: of.meta(), document, managed_fields: of.managed_fields() }
+    fn state<'a>(document: &'a Document, contents: &'a Contents) -> State<'a> {
+        State { document, contents }
     }
-    let (was, is) = (old.value(), new.value());
+    let (was, is) = (old.contents(), new.contents());
     let (marked_was, marked_is) = old.marked(new, &Part::ALL);
     let diffs =
-        [Some(diff::diff(&was, &is, &Keys::default())), diff::diff_marked(&marked_was, &marked_is, &Keys::default())];
+        [Some(diff::documents(&was, &is, &Keys::default())), diff::marked(&marked_was, &marked_is, &Keys::default())];
     let builder = Builder::new(Cluster { name: "prod-eu".into(), uid: "5b0c".into() });
     let mut out = Vec::new();
     let mut whats = vec![

@@ -13,7 +13,7 @@ use super::{
     group_resource,
     narrow::Narrow,
     rows::Order,
-    scan::{Ended, Limit},
+    scan::{Ended, Limit, Range},
     timestamp,
 };
 use crate::ledger::tally::{self, DAY, HOUR, MINUTE, sort};
@@ -29,6 +29,9 @@ pub struct Density {
     pub buckets: Vec<Bucket>,
     /// Older events were not counted: there are too many.
     pub partial: bool,
+    /// From when on they were counted, where that is not the whole period.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub counted_since: Option<Timestamp>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -112,24 +115,26 @@ impl History {
         buckets: usize,
     ) -> Result<Density, Error> {
         let range = self.range(question)?;
-        let since = match since {
-            Some(since) => since.min(until),
-            None => {
-                // Of what may be seen: the age of what may not is none of theirs.
-                let mut oldest = None;
-                self.scan(question, range, Order::Asc, Limit::NONE, |row| {
-                    oldest = Some(timestamp(row.time));
-                    ControlFlow::Break(())
-                })?;
-                oldest.unwrap_or(until).min(until)
-            }
-        };
-        let mut axis = Axis::new(since, until, buckets, 1);
+        let mut found: Vec<(i64, usize)> = Vec::new();
         let ended = self.scan(question, range, Order::Desc, Limit::MANY, |row| {
-            axis.add(row.time, sort(row.event_type), 1);
+            found.push((row.time, sort(row.event_type)));
             ControlFlow::Continue(())
         })?;
-        Ok(axis.density(since, until, ended != Ended::Complete))
+        let counted_since = match ended {
+            Ended::CutOff { at } => self.time_from(at)?.map(timestamp),
+            Ended::Complete | Ended::Stopped => None,
+        };
+        let since = match (since, counted_since) {
+            (Some(since), _) => since,
+            (None, None) => found.iter().map(|(time, _)| *time).min().map_or(until, timestamp),
+            // The age of what may not be seen is none of theirs.
+            (None, Some(counted)) if question.sight.is_some() => counted,
+            (None, Some(counted)) => self.ledger()?.oldest.unwrap_or(counted),
+        };
+        let since = since.min(until);
+        let mut axis = Axis::new(since, until, buckets, 1);
+        found.iter().for_each(|(time, sort)| axis.add(*time, *sort, 1));
+        Ok(Density { counted_since, ..axis.density(since, until, ended != Ended::Complete) })
     }
 
     fn density_of_tallies(
@@ -145,7 +150,7 @@ impl History {
             None => {
                 let mut oldest = self.oldest_tallied(&taken)?.unwrap_or(i64::MAX);
                 let counted = tally::counted(self.connection())?;
-                let tail = super::scan::Range { from: counted.saturating_add(1), to: i64::MAX };
+                let tail = Range { from: counted.saturating_add(1), to: i64::MAX };
                 self.scan(question, tail, Order::Asc, Limit::NONE, |row| {
                     oldest = oldest.min(row.time);
                     ControlFlow::Continue(())
@@ -288,6 +293,7 @@ impl Axis {
             seconds: width / 1000,
             buckets: counts.iter().enumerate().map(bucket).collect(),
             partial,
+            counted_since: None,
         }
     }
 }

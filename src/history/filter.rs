@@ -1,16 +1,13 @@
 //! Which events: as asked for ([`Filter`]), and ready to be asked of a row or of the search ([`Question`]).
 
-use std::{
-    cell::RefCell,
-    collections::{HashMap, HashSet},
-};
+use std::{cell::RefCell, collections::HashSet};
 
 use jiff::Timestamp;
 
 use super::{Error, History, group_resource, kinds::Kinds, narrow::Narrow, sight::Sight};
 use crate::{
-    event::{self, Class, Kind, Observed},
-    ledger::search::{self, About},
+    event::{Class, Kind, Observed},
+    ledger::search::{self, Said},
 };
 
 /// Values of which any will do, and values that must not be. `*` stands for anything.
@@ -39,7 +36,7 @@ impl Words {
         self.any.is_empty() && self.none.is_empty()
     }
 
-    fn each(&self) -> impl Iterator<Item = &String> {
+    pub(super) fn each(&self) -> impl Iterator<Item = &String> {
         self.any.iter().chain(&self.none)
     }
 
@@ -167,7 +164,7 @@ impl Filter {
             found.map(|resource| group_resource(&resource.group, &resource.plural)).collect::<HashSet<_>>()
         };
         let owners = |words: &[String]| words.iter().map(|word| whole_owner(word)).collect();
-        let mut question = Question {
+        Ok(Question {
             resources: (!self.kinds.any.is_empty()).then(|| find(&self.kinds.any)),
             not_resources: find(&self.kinds.none),
             owners: Words { any: owners(&self.owners.any), none: owners(&self.owners.none) },
@@ -184,13 +181,8 @@ impl Filter {
             },
             filter: self.clone(),
             facets_apart,
-            expression: None,
-            without_beginnings: None,
             buffer: RefCell::default(),
-        };
-        question.expression = question.expression(&Beginnings::Gathered);
-        question.without_beginnings = question.expression(&Beginnings::LeftOut);
-        Ok(question)
+        })
     }
 }
 
@@ -241,31 +233,17 @@ pub fn like(pattern: &str, text: &str) -> bool {
 /// A filter, ready.
 #[derive(Debug)]
 pub struct Question {
-    filter: Filter,
-    facets_apart: bool,
-    resources: Option<HashSet<String>>,
-    not_resources: HashSet<String>,
-    owners: Words,
+    pub(super) filter: Filter,
+    pub(super) facets_apart: bool,
+    pub(super) resources: Option<HashSet<String>>,
+    pub(super) not_resources: HashSet<String>,
+    pub(super) owners: Words,
     pub(super) words: Vec<String>,
-    last_is_whole: bool,
+    pub(super) last_is_whole: bool,
     pub(super) since: i64,
     pub(super) until: i64,
-    sight: Option<HashSet<String>>,
-    /// For the search; `None` when every event may do.
-    pub(super) expression: Option<String>,
-    /// The same without beginnings of values and words: it lets more through.
-    pub(super) without_beginnings: Option<String>,
+    pub(super) sight: Option<HashSet<String>>,
     buffer: RefCell<String>,
-}
-
-/// What the search makes of a beginning of a value or word.
-pub(super) enum Beginnings<'a> {
-    /// Nothing: it lets more through.
-    LeftOut,
-    /// The search gathers all that begins so, before it gives the first.
-    Gathered,
-    /// All that there is that begins so, as far as that is known.
-    Spelt(&'a HashMap<String, Vec<String>>),
 }
 
 /// What a facet counts.
@@ -283,7 +261,7 @@ impl Facet {
 }
 
 /// More places than this are looked at row by row.
-const PLACES_IN_EXPRESSION: usize = 200;
+pub(super) const PLACES_IN_EXPRESSION: usize = 200;
 
 impl Question {
     /// Whether it takes a row, but for the words of the text.
@@ -343,38 +321,14 @@ impl Question {
     }
 
     /// Whether an event has the words of the text.
-    pub(super) fn has_words(&self, event: &event::Event) -> bool {
+    pub(super) fn has_words(&self, event: &Said) -> bool {
         let Some((last, others)) = self.words.split_last() else { return true };
-        let found = search::words_of(event);
+        let found = event.words();
         others.iter().all(|word| found.contains(word))
             && match self.last_is_whole {
                 true => found.contains(last),
                 false => found.range(last.clone()..).next().is_some_and(|word| word.starts_with(last.as_str())),
             }
-    }
-
-    /// Whether the search is asked for beginnings of values or words.
-    pub(super) fn has_beginnings(&self) -> bool {
-        let f = &self.filter;
-        let lists = [&f.namespaces, &f.names, &f.managers, &self.owners];
-        (!self.words.is_empty() && !self.last_is_whole)
-            || lists.iter().any(|words| words.each().any(|w| w.contains('*')))
-    }
-
-    /// The beginnings that the search is asked for, as it has them.
-    pub(super) fn beginnings(&self) -> Vec<String> {
-        let f = &self.filter;
-        let of = |about: About, words: &Words| -> Vec<String> {
-            let starts = words.each().filter_map(|word| word.split_once('*'));
-            let starts = starts.filter(|(start, rest)| !start.is_empty() && rest.is_empty());
-            starts.map(|(start, _)| search::value(about, start)).collect()
-        };
-        let mut all = of(About::Namespace, &f.namespaces);
-        all.extend(of(About::Name, &f.names));
-        all.extend(of(About::Manager, &f.managers));
-        all.extend(of(About::Owner, &self.owners));
-        all.extend(self.words.last().filter(|_| !self.last_is_whole).cloned());
-        all
     }
 
     /// Whether it asks for more than a [profile](crate::ledger::tally) holds: names, owners or words.
@@ -395,7 +349,7 @@ impl Question {
         let plain =
             |word: &String| word.split_once('*').is_none_or(|(start, rest)| !start.is_empty() && rest.is_empty());
         let few_places = self.sight.as_ref().is_none_or(|places| places.len() <= PLACES_IN_EXPRESSION);
-        self.expression.is_some()
+        self.is_for_the_search()
             && !self.facets_apart
             && few_places
             && lists.iter().all(|words| words.each().all(plain))
@@ -408,87 +362,4 @@ impl Question {
         let facets = self.facets_apart || words.iter().all(|words| words.is_empty());
         facets && f.observed.is_empty() && f.hand.is_none() && self.sight.is_none() && !self.asks_of_rows()
     }
-
-    /// What of the question the search can answer. Patterns that begin with a `*` it cannot: their rows are looked at.
-    pub(super) fn expression(&self, beginnings: &Beginnings<'_>) -> Option<String> {
-        let term = |about: About, word: &str| match word.split_once('*') {
-            None => Some(quote(&search::value(about, word))),
-            Some((start, "")) if !start.is_empty() => beginning(&search::value(about, start), beginnings),
-            Some(_) => None,
-        };
-        let mut all = Vec::new();
-        let mut none = Vec::new();
-        let mut add = |about: About, words: &Words| {
-            let of_facet = matches!(about, About::Type | About::Class | About::Manager | About::Namespace);
-            if self.facets_apart && of_facet {
-                return;
-            }
-            let any: Option<Vec<String>> = words.any.iter().map(|word| term(about, word)).collect();
-            if let Some(any) = any.filter(|any| !any.is_empty()) {
-                all.push(any.join(" OR "));
-            }
-            none.extend(words.none.iter().filter_map(|word| term(about, word)));
-        };
-        let f = &self.filter;
-        for (about, words) in [
-            (About::Type, &f.types),
-            (About::Observed, &f.observed),
-            (About::Class, &f.classes),
-            (About::Manager, &f.managers),
-            (About::Namespace, &f.namespaces),
-            (About::Name, &f.names),
-            (About::Owner, &self.owners),
-        ] {
-            add(about, words);
-        }
-        let exact = |about: About, values: &HashSet<String>| {
-            let mut terms: Vec<String> = values.iter().map(|value| quote(&search::value(about, value))).collect();
-            terms.sort();
-            // What nothing has, for a question that nothing can answer.
-            if terms.is_empty() { quote(&search::value(about, "\0")) } else { terms.join(" OR ") }
-        };
-        if let Some(resources) = self.resources.as_ref().filter(|_| !self.facets_apart) {
-            all.push(exact(About::Resource, resources));
-        }
-        if !self.not_resources.is_empty() && !self.facets_apart {
-            none.push(exact(About::Resource, &self.not_resources));
-        }
-        if let Some(hand) = f.hand {
-            all.push(quote(&search::value(About::Hand, if hand { "1" } else { "0" })));
-        }
-        if let Some(places) = self.sight.as_ref().filter(|places| places.len() <= PLACES_IN_EXPRESSION) {
-            all.push(exact(About::Access, places));
-        }
-        if let Some((last, others)) = self.words.split_last() {
-            all.extend(others.iter().map(|word| quote(word)));
-            all.extend(if self.last_is_whole { Some(quote(last)) } else { beginning(last, beginnings) });
-        }
-        if all.is_empty() && !none.is_empty() {
-            let types = ["created", "updated", "deleted"].map(|kind| quote(&search::value(About::Type, kind)));
-            all.push(types.join(" OR "));
-        }
-        if all.is_empty() {
-            return None;
-        }
-        let all: Vec<String> = all.iter().map(|part| format!("({part})")).collect();
-        let all = all.join(" AND ");
-        Some(if none.is_empty() { all } else { format!("({all}) NOT ({})", none.join(" OR ")) })
-    }
-}
-
-/// What begins so; `None` where the search is not asked.
-fn beginning(start: &str, beginnings: &Beginnings<'_>) -> Option<String> {
-    match beginnings {
-        Beginnings::LeftOut => None,
-        Beginnings::Gathered => Some(format!("{} *", quote(start))),
-        Beginnings::Spelt(known) => Some(match known.get(start) {
-            None => format!("{} *", quote(start)),
-            Some(words) if words.is_empty() => quote(start),
-            Some(words) => words.iter().map(|word| quote(word)).collect::<Vec<_>>().join(" OR "),
-        }),
-    }
-}
-
-fn quote(token: &str) -> String {
-    format!("\"{}\"", token.replace('"', "\"\""))
 }

@@ -1,19 +1,17 @@
 //! Events in their order: from the search where it can tell which ones, from the narrow index else. Whoever scans sees
 //! only rows that the question takes.
 
-use std::{
-    collections::HashMap,
-    ops::ControlFlow,
-    time::{Duration, Instant},
-};
+use std::{ops::ControlFlow, time::Duration};
 
-use rusqlite::{OptionalExtension, params};
+use rusqlite::OptionalExtension;
 
 use super::{
     Error, History, MOST_LOOKED_AT,
-    filter::{Beginnings, Question},
+    filter::Question,
     narrow::{COLUMNS, Narrow},
+    plan::Plan,
     rows::Order,
+    walk::{READ, Walk},
 };
 use crate::ledger;
 
@@ -25,12 +23,17 @@ pub(super) struct Range {
 }
 
 impl Range {
-    fn is_empty(self) -> bool {
+    pub(super) fn is_empty(self) -> bool {
         self.from > self.to
     }
 
+    /// How many numbers it has.
+    pub(super) fn numbers(self) -> i64 {
+        self.to.saturating_sub(self.from).saturating_add(1)
+    }
+
     /// Takes so many numbers off the end at which an order begins.
-    fn split(&mut self, order: Order, numbers: i64) -> Self {
+    pub(super) fn split(&mut self, order: Order, numbers: i64) -> Self {
         let whole = *self;
         match order {
             Order::Desc => {
@@ -47,14 +50,14 @@ impl Range {
     }
 
     /// What an order still has to go after a number.
-    fn after(self, order: Order, at: i64) -> Self {
+    pub(super) fn after(self, order: Order, at: i64) -> Self {
         match order {
             Order::Desc => Self { from: self.from, to: at.saturating_sub(1) },
             Order::Asc => Self { from: at.saturating_add(1), to: self.to },
         }
     }
 
-    fn last(self, order: Order) -> i64 {
+    pub(super) fn last(self, order: Order) -> i64 {
         if order == Order::Desc { self.from } else { self.to }
     }
 }
@@ -62,19 +65,17 @@ impl Range {
 /// How much a scan looks at before it says how far it came.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Limit {
-    rows: usize,
-    /// Looked at between windows of numbers: a small ledger is always looked at whole.
-    patience: Option<Duration>,
-    /// From so many rows on it is looked at among them, too.
-    few: usize,
+    pub(super) rows: usize,
+    pub(super) patience: Option<Duration>,
+    /// So many rows are looked at however long it takes: a small ledger is always looked at whole.
+    pub(super) few: usize,
 }
 
 impl Limit {
     /// For those who ask again where it was cut off.
-    pub(super) const PAGE: Self =
-        Self { rows: MOST_LOOKED_AT, patience: Some(Duration::from_millis(20)), few: usize::MAX };
+    pub(super) const PAGE: Self = Self { rows: MOST_LOOKED_AT, patience: Some(Duration::from_millis(18)), few: 200 };
     /// For those who say that there are more.
-    pub(super) const MANY: Self = Self { rows: MOST_LOOKED_AT, patience: Some(Duration::from_millis(30)), few: 20_000 };
+    pub(super) const MANY: Self = Self { rows: MOST_LOOKED_AT, patience: Some(Duration::from_millis(30)), few: 1_000 };
     pub(super) const NONE: Self = Self { rows: usize::MAX, patience: None, few: usize::MAX };
 }
 
@@ -88,20 +89,6 @@ pub(super) enum Ended {
     /// Enough was looked at; this is the last number.
     CutOff { at: i64 },
 }
-
-/// Numbers that are asked for at a time. Words that are common and never come together cost the search about 0.1 us for
-/// each number, and it cannot be stopped while it looks.
-const WINDOW: i64 = 100_000;
-
-/// The search gathers all that begins with something before it gives the first: what is common is sooner found by looking
-/// at rows, some at a time until this long has passed, and what is not found by then is rare enough to be looked up. Words
-/// cost more to look at.
-const PROBE: Duration = Duration::from_millis(8);
-const PROBE_ROWS: usize = 500;
-const PROBE_WORDS: usize = 50;
-
-/// Words that a beginning is spelt out into at most: many words are rare ones, which are soon gathered.
-const MOST_SPELT: usize = 64;
 
 /// Clocks are set back now and then, by less than this.
 const CLOCK_SLACK_MS: i64 = 10 * 60 * 1000;
@@ -155,6 +142,16 @@ impl History {
         Ok(low)
     }
 
+    /// The time of the event of a number, or of the next one that there is.
+    pub(super) fn time_from(&self, seq: i64) -> Result<Option<i64>, Error> {
+        let found = self
+            .connection()
+            .prepare_cached("SELECT time FROM events INDEXED BY events_narrow WHERE seq >= ?1 ORDER BY seq LIMIT 1")?
+            .query_row([seq], |row| row.get(0))
+            .optional()?;
+        Ok(found)
+    }
+
     /// Calls `each` with the rows that the question takes, in order.
     pub(super) fn scan(
         &self,
@@ -173,165 +170,36 @@ impl History {
             Order::Desc => [(tail, false), (indexed, true)],
             Order::Asc => [(indexed, true), (tail, false)],
         };
-        let mut looked_up_to = None;
         let mut walk = Walk::new(self, question, order, limit);
-        for (mut rest, indexed) in parts {
-            while !rest.is_empty() {
-                if let (Some(at), Some(patience)) = (looked_up_to, limit.patience)
-                    && walk.began.elapsed() >= patience
-                {
-                    return Ok(Ended::CutOff { at });
-                }
-                let window = rest.split(order, walk.window);
-                match walk.look(window, indexed, &mut each)? {
-                    Ended::Complete => looked_up_to = Some(window.last(order)),
-                    ended => return Ok(ended),
-                }
+        for (range, indexed) in parts.into_iter().filter(|(range, _)| !range.is_empty()) {
+            let cost = if question.words.is_empty() { 1 } else { READ as i64 };
+            let few = range.numbers().saturating_mul(cost) <= self.sooner.looked_at;
+            let plan = if indexed && !few { self.plan(question)? } else { Plan::ROWS };
+            let begins = if order == Order::Desc { range.to == numbers.to } else { range.from == numbers.from };
+            match walk.look(&plan, range, begins, &mut each)? {
+                Ended::Complete => {}
+                ended => return Ok(ended),
             }
         }
         Ok(Ended::Complete)
     }
 }
 
-/// A scan under way.
-struct Walk<'a> {
-    history: &'a History,
-    question: &'a Question,
-    order: Order,
-    limit: Limit,
-    began: Instant,
-    /// Numbers to look at next.
-    window: i64,
-    /// Rows that may still be looked at.
-    left: usize,
-    /// How long rows may still be looked at for their beginnings.
-    probe: Duration,
-    /// The question for the search with its beginnings spelt out.
-    spelt: Option<String>,
-}
-
-impl<'a> Walk<'a> {
-    fn new(history: &'a History, question: &'a Question, order: Order, limit: Limit) -> Self {
-        let began = Instant::now();
-        Self { history, question, order, limit, began, window: WINDOW, left: limit.rows, probe: PROBE, spelt: None }
-    }
-
-    /// Whether it has taken long enough, with so many rows left.
-    fn is_over(&self, left: usize) -> bool {
-        let looked_at = self.limit.rows.saturating_sub(left);
-        left == 0
-            || (looked_at >= self.limit.few
-                && looked_at.is_multiple_of(256)
-                && self.limit.patience.is_some_and(|patience| self.began.elapsed() >= patience))
-    }
-
-    fn look(
-        &mut self,
-        mut window: Range,
-        indexed: bool,
-        each: &mut impl FnMut(&Narrow<'_>) -> ControlFlow<()>,
-    ) -> Result<Ended, Error> {
-        let (question, mut left) = (self.question, self.left);
-        let Some(expression) = question.expression.as_deref().filter(|_| indexed) else {
-            let ended = self.part(None, true, window, &mut left, each)?;
-            self.left = left;
-            return Ok(ended);
-        };
-        if question.has_beginnings() && self.spelt.is_none() {
-            while !self.probe.is_zero() {
-                let began = Instant::now();
-                let mut rows = if question.words.is_empty() { PROBE_ROWS } else { PROBE_WORDS };
-                let ended = self.part(question.without_beginnings.as_deref(), true, window, &mut rows, each)?;
-                self.probe = self.probe.saturating_sub(began.elapsed());
-                match ended {
-                    Ended::CutOff { at } => window = window.after(self.order, at),
-                    ended => return Ok(ended),
-                }
-            }
-            self.spell()?;
-        }
-        let expression = self.spelt.as_deref().unwrap_or(expression);
-        let ended = self.part(Some(expression), false, window, &mut left, each)?;
-        self.left = left;
-        Ok(ended)
-    }
-
-    /// Spells the beginnings out: whole words can be looked up one after the other, while of a beginning all that begins
-    /// so has to be gathered.
-    fn spell(&mut self) -> Result<(), Error> {
-        let mut known = HashMap::new();
-        let mut statement = self.history.connection().prepare_cached(
-            "SELECT term FROM search_words WHERE term >= ?1 AND term <= ?1 || char(1114111) ORDER BY term LIMIT ?2",
-        )?;
-        for start in self.question.beginnings() {
-            let most = i64::try_from(MOST_SPELT).unwrap_or(i64::MAX) + 1;
-            let words: Vec<String> =
-                statement.query_map(params![start, most], |row| row.get(0))?.collect::<Result<_, _>>()?;
-            match words.len() <= MOST_SPELT {
-                true => drop(known.insert(start, words)),
-                // Gathered once is enough.
-                false => self.window = i64::MAX,
-            }
-        }
-        self.spelt = self.question.expression(&Beginnings::Spelt(&known));
-        Ok(())
-    }
-
-    /// `words`: the expression says nothing of them, the events themselves have to be looked at.
-    fn part(
-        &self,
-        expression: Option<&str>,
-        words: bool,
-        range: Range,
-        left: &mut usize,
-        each: &mut impl FnMut(&Narrow<'_>) -> ControlFlow<()>,
-    ) -> Result<Ended, Error> {
-        let question = self.question;
-        let sql = sql(expression.is_some(), self.order);
-        let mut statement = self.history.connection().prepare_cached(&sql)?;
-        let mut rows = match expression {
-            Some(expression) => statement.query(params![range.from, range.to, expression])?,
-            None => statement.query(params![range.from, range.to])?,
-        };
-        while let Some(row) = rows.next()? {
-            let narrow = Narrow::take(row)?;
-            let takes =
-                question.takes(&narrow) && (!words || question.words.is_empty() || self.has_words(narrow.seq)?);
-            if takes && each(&narrow).is_break() {
-                return Ok(Ended::Stopped);
-            }
-            *left = left.saturating_sub(1);
-            if self.is_over(*left) {
-                return Ok(Ended::CutOff { at: narrow.seq });
-            }
-        }
-        Ok(Ended::Complete)
-    }
-
-    fn has_words(&self, seq: i64) -> Result<bool, Error> {
-        match ledger::rows::event(self.history.connection(), seq) {
-            Ok(event) => Ok(event.is_some_and(|(_, event)| self.question.has_words(&event))),
-            // A damaged one has no words; who asks for itself is told.
-            Err(rusqlite::Error::FromSqlConversionFailure(..)) => Ok(false),
-            Err(error) => Err(error.into()),
-        }
-    }
-}
-
-/// Numbers from ?1 to ?2, of the search those that ?3 finds.
-pub(super) fn sql(search: bool, order: Order) -> String {
+/// Numbers from ?1 to ?2, those that the search finds for ?3, or whose names are like ?3.
+pub(super) fn sql(plan: &Plan, order: Order) -> String {
     let direction = match order {
         Order::Desc => "DESC",
         Order::Asc => "ASC",
     };
-    match search {
-        true => format!(
+    if plan.expression.is_some() {
+        return format!(
             "SELECT {COLUMNS} FROM search CROSS JOIN events e INDEXED BY events_narrow ON e.seq = search.rowid
              WHERE search MATCH ?3 AND search.rowid >= ?1 AND search.rowid <= ?2 ORDER BY search.rowid {direction}"
-        ),
-        false => format!(
-            "SELECT {COLUMNS} FROM events e INDEXED BY events_narrow
-             WHERE e.seq >= ?1 AND e.seq <= ?2 ORDER BY e.seq {direction}"
-        ),
+        );
     }
+    let name = if plan.name.is_some() { r"AND e.name LIKE ?3 ESCAPE '\'" } else { "" };
+    format!(
+        "SELECT {COLUMNS} FROM events e INDEXED BY events_narrow
+         WHERE e.seq >= ?1 AND e.seq <= ?2 {name} ORDER BY e.seq {direction}"
+    )
 }

@@ -20,7 +20,7 @@ use crate::{
         reflector::{Target as _, Update},
         store::{FeedTarget, Place, Store, Writing},
     },
-    event::{Actor, Cluster, Event, Kind, OwnerRef},
+    event::{Actor, Cluster, Event, Kind, OwnerRef, Redacted},
     ledger::{Ledger, search, tally},
     redact::{self, Document, Door},
     sink::sample,
@@ -74,7 +74,7 @@ impl Rig {
     }
 
     async fn append(&self, event: Event) {
-        self.ledger.append(&self.store, Arc::new(event)).await.unwrap();
+        self.ledger.append(&self.store, Arc::new(Redacted::invented(event))).await.unwrap();
     }
 }
 

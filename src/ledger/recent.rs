@@ -5,10 +5,10 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use crate::event::Event;
+use crate::event::Redacted;
 
-/// Bytes of JSON; the values themselves take about three times that.
-const BYTES: usize = 1 << 20;
+/// Bytes of JSON, which are kept too; the values themselves take about three times that.
+const BYTES: usize = 3 << 18;
 
 #[derive(Debug, Default)]
 pub(super) struct Recent(Mutex<Inner>);
@@ -16,13 +16,13 @@ pub(super) struct Recent(Mutex<Inner>);
 #[derive(Debug, Default)]
 struct Inner {
     /// Rising sequence numbers.
-    events: VecDeque<(i64, usize, Arc<Event>)>,
+    events: VecDeque<(i64, usize, Arc<Redacted>)>,
     bytes: usize,
 }
 
 impl Recent {
     /// Takes over what was committed; the numbers are higher than all before.
-    pub(super) fn push(&self, events: impl IntoIterator<Item = (i64, usize, Arc<Event>)>) {
+    pub(super) fn push(&self, events: impl IntoIterator<Item = (i64, usize, Arc<Redacted>)>) {
         let mut inner = self.lock();
         for (seq, bytes, event) in events {
             inner.bytes += bytes;
@@ -34,7 +34,7 @@ impl Recent {
         }
     }
 
-    pub(super) fn get(&self, seq: i64) -> Option<(usize, Arc<Event>)> {
+    pub(super) fn get(&self, seq: i64) -> Option<(usize, Arc<Redacted>)> {
         let inner = self.lock();
         let at = inner.events.binary_search_by_key(&seq, |(seq, ..)| *seq).ok()?;
         inner.events.get(at).map(|(_, bytes, event)| (*bytes, event.clone()))

@@ -6,8 +6,6 @@ use std::{
     sync::{Arc, atomic::Ordering::Relaxed},
 };
 
-use serde_json::Value;
-
 use super::{
     Around, Shared,
     count::{Changes, Counts},
@@ -23,8 +21,8 @@ use crate::{
         store::{Delta, Journal, Seen, Sighted, Store, Within},
     },
     diff::{self, Keys},
-    event::{self, Event, Found, Observed, Owners, State, What},
-    redact::{Document, Owner, Part},
+    event::{self, Found, Observed, Owners, Redacted, State, What},
+    redact::{Contents, Document, Owner, Part},
     route,
 };
 
@@ -64,7 +62,7 @@ impl Counters {
 /// What a transaction wrote, until it is known whether it holds.
 #[derive(Default)]
 struct Staged {
-    events: Vec<(i64, usize, Arc<Event>)>,
+    events: Vec<(i64, usize, Arc<Redacted>)>,
     /// Where each of them is counted.
     changes: Vec<Arc<Changes>>,
     wake: Vec<Arc<Wake>>,
@@ -84,8 +82,8 @@ const AT_RUN_TIME: &str = "api";
 
 /// What becomes a row.
 struct Recorded {
-    event: Arc<Event>,
-    inverse: Option<json_patch::Patch>,
+    event: Arc<Redacted>,
+    inverse: Option<diff::RedactedPatch>,
     place: Option<mark::Place>,
 }
 
@@ -170,13 +168,14 @@ impl Journal for Recorder {
         let keys = || plan.keys.as_ref().map_or_else(|| Arc::new(Keys::default()), |keys| keys(&feed.resource));
         let (event, inverse) = match delta {
             Delta::Added(document) => {
-                let value = document.value();
-                (build(What::Created { new: state(document, &value) }), None)
+                (build(What::Created { new: State { document, contents: &document.contents() } }), None)
             }
             Delta::Deleted { last, stored, .. } => {
-                let value = last.value();
-                let inverse = stored.as_ref().map(|stored| diff::diff(&value, &stored.value(), &keys()).patch);
-                (build(What::Deleted { old: state(last, &value), version: &last.meta().version }), inverse)
+                let contents = last.contents();
+                let inverse = stored.as_ref().map(|stored| diff::documents(&contents, &stored.contents(), &keys()));
+                let old = State { document: last, contents: &contents };
+                let event = build(What::Deleted { old, version: &last.meta().version });
+                (event, inverse.map(diff::Redacted::into_patch))
             }
             Delta::Updated { old, new } => {
                 let (before, after, mut found) = compare(&feed.resource, old, new, &keys());
@@ -184,9 +183,10 @@ impl Journal for Recorder {
                     self.staged.suppressed += 1;
                     return Ok(());
                 }
-                let inverse = std::mem::take(&mut found.inverse);
-                let what = What::Updated { old: state(old, &before), new: state(new, &after), diff: found };
-                (build(what), Some(inverse))
+                let inverse = found.take_inverse();
+                let old = State { document: old, contents: &before };
+                let new = State { document: new, contents: &after };
+                (build(What::Updated { old, new, diff: found }), Some(inverse))
             }
         };
         let Lookup { within, failed } = owners;
@@ -303,7 +303,7 @@ impl Staged {
 
 impl Shared {
     /// Tells of events that are committed.
-    fn publish(&self, events: Vec<(i64, usize, Arc<Event>)>, wake: &[Arc<Wake>]) {
+    fn publish(&self, events: Vec<(i64, usize, Arc<Redacted>)>, wake: &[Arc<Wake>]) {
         let newest = events.iter().map(|(seq, ..)| *seq).max();
         self.recent.push(events);
         if let Some(newest) = newest {
@@ -314,7 +314,7 @@ impl Shared {
 }
 
 /// Records an event that did not come from the store.
-pub(super) async fn append(shared: &Arc<Shared>, store: &Store, event: Arc<Event>) -> Result<(), Closed> {
+pub(super) async fn append(shared: &Arc<Shared>, store: &Store, event: Arc<Redacted>) -> Result<(), Closed> {
     let of = shared.clone();
     let (done, result) = std::sync::mpsc::channel();
     store
@@ -336,10 +336,6 @@ pub(super) async fn append(shared: &Arc<Shared>, store: &Store, event: Arc<Event
         staged.wake.iter().for_each(|wake| wake.up());
     }
     Ok(())
-}
-
-fn state<'a>(document: &'a Document, value: &'a Value) -> State<'a> {
-    State { meta: document.meta(), document: value, managed_fields: document.managed_fields() }
 }
 
 /// What is known of namespaces.
@@ -390,18 +386,18 @@ impl Place<'_> {
 
 /// Both documents with only the sections that differ, and their diff. How a rollout goes can be told only by what was
 /// asked for.
-fn compare(resource: &Resource, old: &Document, new: &Document, keys: &Keys) -> (Value, Value, diff::Diff) {
+fn compare(resource: &Resource, old: &Document, new: &Document, keys: &Keys) -> (Contents, Contents, diff::Redacted) {
     let differ = |part: &Part| old.section(*part).hash != new.section(*part).hash;
     let mut parts: Vec<Part> = Part::ALL.into_iter().filter(differ).collect();
     if parts.contains(&Part::Status) && !parts.contains(&Part::Body) && resource.group == "apps" {
         parts.push(Part::Body);
     }
     let (before, after) = old.marked(new, &parts);
-    if let Some(found) = diff::diff_marked(&before, &after, keys) {
+    if let Some(found) = diff::marked(&before, &after, keys) {
         return (before, after, found);
     }
     let (before, after) = (old.partial(&parts), new.partial(&parts));
-    let found = diff::diff(&before, &after, keys);
+    let found = diff::documents(&before, &after, keys);
     (before, after, found)
 }
 

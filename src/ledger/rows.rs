@@ -8,53 +8,53 @@ use std::{
 use rusqlite::{Connection, OptionalExtension, params};
 use serde::de::DeserializeOwned;
 use xxhash_rust::xxh3::xxh3_64;
-use zstd::zstd_safe::{self, CCtx, DCtx};
+use zstd::zstd_safe::{self, CCtx, CDict, DCtx, DDict};
 
 use super::mark::Place;
-use crate::event::Event;
+use crate::{
+    diff::RedactedPatch,
+    event::{Event, Redacted},
+};
 
 const LEVEL: i32 = 1;
 /// Shorter texts are stored as they are: a frame would hardly be smaller, and takes as long to make as the text itself.
 const WORTH_A_FRAME: usize = 400;
 const FRAME_MAGIC: [u8; 4] = zstd_safe::MAGICNUMBER.to_le_bytes();
 
+/// What events have in common, so that a frame holds what is of one alone; `make dictionary` makes it. Frames name the
+/// dictionary that they need: another one comes beside this one, and not in its place.
+const DICTIONARY: &[u8] = include_bytes!("event.dict");
+static INTO_FRAMES: LazyLock<CDict<'static>> = LazyLock::new(|| CDict::create(DICTIONARY, LEVEL));
+static OUT_OF_FRAMES: LazyLock<DDict<'static>> = LazyLock::new(|| DDict::create(DICTIONARY));
+
 /// Writes events; keeps its buffers.
 pub(super) struct Encoder {
     context: CCtx<'static>,
-    json: Vec<u8>,
-    frame: Vec<u8>,
+    text: Vec<u8>,
+    event: Vec<u8>,
+    inverse: Vec<u8>,
 }
 
 impl Encoder {
     pub(super) fn new() -> Self {
-        Self { context: CCtx::create(), json: Vec::new(), frame: Vec::new() }
-    }
-
-    fn compress(&mut self, value: &impl serde::Serialize) -> Result<Vec<u8>, rusqlite::Error> {
-        self.json.clear();
-        serde_json::to_writer(&mut self.json, value)
-            .map_err(|error| rusqlite::Error::ToSqlConversionFailure(Box::new(error)))?;
-        if self.json.len() < WORTH_A_FRAME {
-            return Ok(self.json.clone());
-        }
-        self.frame.clear();
-        self.frame.reserve(zstd_safe::compress_bound(self.json.len()));
-        self.context
-            .compress(&mut self.frame, &self.json, LEVEL)
-            .map_err(|code| damaged(zstd_safe::get_error_name(code)))?;
-        Ok(self.frame.as_slice().to_vec())
+        Self { context: CCtx::create(), text: Vec::new(), event: Vec::new(), inverse: Vec::new() }
     }
 
     /// The new row's number, and how many bytes of JSON the event has.
     pub(super) fn insert(
         &mut self,
         connection: &Connection,
-        event: &Event,
-        inverse: Option<&json_patch::Patch>,
+        event: &Redacted,
+        inverse: Option<&RedactedPatch>,
     ) -> Result<(i64, usize), rusqlite::Error> {
-        let inverse = inverse.map(|inverse| self.compress(inverse)).transpose()?;
-        let frame = self.compress(event)?;
-        let bytes = self.json.len();
+        let unwritable = |error: serde_json::Error| rusqlite::Error::ToSqlConversionFailure(Box::new(error));
+        let json = event.json().map_err(unwritable)?;
+        frame(&mut self.context, json, &mut self.event)?;
+        if let Some(inverse) = inverse {
+            self.text.clear();
+            serde_json::to_writer(&mut self.text, inverse).map_err(unwritable)?;
+            frame(&mut self.context, &self.text, &mut self.inverse)?;
+        }
         let r = &event.resource;
         let owner = event.owner.as_ref();
         let seq = connection
@@ -79,13 +79,25 @@ impl Encoder {
                 words(event.classes.iter().map(|class| class.as_str())),
                 words(event.actors.iter().map(|actor| actor.manager.as_str())),
                 event.summary,
-                frame,
-                inverse,
+                self.event,
+                inverse.map(|_| &self.inverse),
                 event.observed.as_str(),
                 r.version,
             ])?;
-        Ok((seq, bytes))
+        Ok((seq, json.len()))
     }
+}
+
+/// What is stored of a JSON text.
+fn frame(context: &mut CCtx<'_>, json: &[u8], frame: &mut Vec<u8>) -> Result<(), rusqlite::Error> {
+    frame.clear();
+    if json.len() < WORTH_A_FRAME {
+        frame.extend_from_slice(json);
+        return Ok(());
+    }
+    frame.reserve(zstd_safe::compress_bound(json.len()));
+    let done = context.compress_using_cdict(frame, json, &INTO_FRAMES);
+    done.map(drop).map_err(|code| damaged(zstd_safe::get_error_name(code)))
 }
 
 /// ` spec image `: a word is found by ` word `.
@@ -136,6 +148,11 @@ pub fn event(connection: &Connection, seq: i64) -> Result<Option<(usize, Arc<Eve
     Ok(read(connection, seq)?.map(|(bytes, event)| (bytes, Arc::new(event))))
 }
 
+/// The same, to be sent again.
+pub(super) fn recorded(connection: &Connection, seq: i64) -> Result<Option<(usize, Arc<Redacted>)>, rusqlite::Error> {
+    Ok(read(connection, seq)?.map(|(bytes, event)| (bytes, Arc::new(Redacted::restored(event)))))
+}
+
 /// As [`event`], or as much of one as a type takes.
 pub fn read<T: DeserializeOwned>(connection: &Connection, seq: i64) -> Result<Option<(usize, T)>, rusqlite::Error> {
     let frame: Option<Vec<u8>> = connection
@@ -158,7 +175,11 @@ pub fn decompress(frame: &[u8]) -> Result<Vec<u8>, rusqlite::Error> {
     let size = zstd_safe::get_frame_content_size(frame).ok().flatten().ok_or_else(|| damaged("no size"))?;
     let mut text = Vec::with_capacity(usize::try_from(size).map_err(|_| damaged("size"))?);
     let mut context = CONTEXT.lock().unwrap_or_else(PoisonError::into_inner);
-    context.decompress(&mut text, frame).map_err(|code| damaged(zstd_safe::get_error_name(code)))?;
+    let done = match zstd_safe::get_dict_id_from_frame(frame) {
+        None => context.decompress(&mut text, frame),
+        Some(_) => context.decompress_using_ddict(&mut text, frame, &OUT_OF_FRAMES),
+    };
+    done.map_err(|code| damaged(zstd_safe::get_error_name(code)))?;
     Ok(text)
 }
 

@@ -5,6 +5,7 @@
 use std::{collections::BTreeSet, fmt::Write, sync::Arc};
 
 use rusqlite::{Connection, OptionalExtension, Transaction, params};
+use serde::Deserialize;
 
 use super::{Shared, rows, tally};
 use crate::{
@@ -77,10 +78,34 @@ pub(crate) fn words(text: &str) -> impl Iterator<Item = String> {
     })
 }
 
+/// What an event is found by.
+#[derive(Debug, Deserialize)]
+pub(crate) struct Said {
+    summary: String,
+    resource: Named,
+    #[serde(default)]
+    changes: Vec<Changed>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Named {
+    name: String,
+}
+
+#[derive(Debug, Deserialize)]
+struct Changed {
+    field: String,
+}
+
+impl Said {
+    pub(crate) fn words(&self) -> BTreeSet<String> {
+        words_of(&self.summary, &self.resource.name, self.changes.iter().map(|change| change.field.as_str()))
+    }
+}
+
 /// The words that an event is found by: those of its sentence, its name and its changed fields.
-pub(crate) fn words_of(event: &Event) -> BTreeSet<String> {
-    let texts = [event.summary.as_str(), event.resource.name.as_str()].into_iter();
-    let texts = texts.chain(event.changes.iter().map(|change| change.field.as_str()));
+fn words_of<'a>(summary: &'a str, name: &'a str, fields: impl Iterator<Item = &'a str>) -> BTreeSet<String> {
+    let texts = [summary, name].into_iter().chain(fields);
     let mut found = BTreeSet::new();
     for word in texts.flat_map(words) {
         found.insert(word);
@@ -109,7 +134,8 @@ fn entry(event: &Event) -> String {
     }
     values.extend(event.classes.iter().map(|class| value(About::Class, class.as_str())));
     values.extend(event.actors.iter().map(|actor| value(About::Manager, &rows::word(&actor.manager))));
-    values.extend(words_of(event));
+    let fields = event.changes.iter().map(|change| change.field.as_str());
+    values.extend(words_of(&event.summary, &r.name, fields));
     values.join(" ")
 }
 
@@ -168,7 +194,7 @@ fn next(connection: &Connection, shared: &Shared) -> Result<Vec<Entry>, rusqlite
     let entry_of = |seq: i64| {
         let event = match shared.recent.get(seq) {
             Some((_, event)) => Some(event),
-            None => rows::event(connection, seq).ok().flatten().map(|(_, event)| event),
+            None => rows::recorded(connection, seq).ok().flatten().map(|(_, event)| event),
         };
         if let Some(event) = event {
             let id = event.id.get(..ID_START).unwrap_or(&event.id).to_owned();

@@ -18,12 +18,15 @@ use super::{Ended, Shared, count::SinkCounts, now_ms, queue::Row, rows, whole::W
 use crate::{
     cluster::{
         reflector::Closed,
-        store::{Reader, Store},
+        store::{Patience, Reader, Store},
     },
-    event::Event,
+    event::Redacted,
     failpoint,
     sink::Retry,
 };
+
+/// Acks that are no longer few.
+pub(super) const MANY_ACKS: usize = 256;
 
 /// Tells a worker that there is something new.
 #[derive(Debug, Default)]
@@ -212,8 +215,8 @@ impl Seat {
     pub(super) async fn whole(
         &mut self,
         seq: i64,
-        (size, event): (usize, Arc<Event>),
-    ) -> Result<(usize, Arc<Event>), Ended> {
+        (size, event): (usize, Arc<Redacted>),
+    ) -> Result<(usize, Arc<Redacted>), Ended> {
         let mut wholes = std::mem::take(&mut self.wholes);
         let (wholes, (more, event)) = self
             .read(move |reader| {
@@ -238,12 +241,16 @@ impl Seat {
         format!("not delivered within {:.1} h: {reason}", self.retry.budget.as_secs_f64() / 3600.0)
     }
 
+    /// They go along with changes, unless they are many, as there is a backlog then, or it comes to an end.
     pub(super) fn write_acks(&self, acks: Vec<Ack>) -> BoxFuture<'static, Result<Vec<i64>, Closed>> {
         failpoint::hit("before-ack");
+        let ending = self.stop.drained.is_cancelled() || self.stop.at_once.is_cancelled();
+        let patience = if ending || acks.len() >= MANY_ACKS { Patience::Soon } else { Patience::Along };
         let (store, sink) = (self.store.clone(), self.id);
         let finished = acks.iter().filter(|ack| !matches!(ack, Ack::Again { .. })).map(Ack::seq).collect();
         Box::pin(async move {
-            store.write_along(Box::new(move |tx| acks.iter().try_for_each(|ack| ack.write(tx, sink)))).await?;
+            let write = Box::new(move |tx: &Transaction<'_>| acks.iter().try_for_each(|ack| ack.write(tx, sink)));
+            store.write_in_time(write, patience).await?;
             failpoint::hit("after-ack");
             Ok(finished)
         })
@@ -260,7 +267,7 @@ impl Seat {
 #[derive(Debug)]
 pub(super) enum Found {
     /// With the bytes of its JSON.
-    Event(usize, Arc<Event>),
+    Event(usize, Arc<Redacted>),
     /// Retention took it, with its deliveries, and counted that.
     Gone,
     /// It cannot be read, or is missing though it is still to be delivered.
@@ -268,7 +275,7 @@ pub(super) enum Found {
 }
 
 fn find(connection: &Connection, sink: i64, seq: i64) -> Result<Found, rusqlite::Error> {
-    match rows::event(connection, seq) {
+    match rows::recorded(connection, seq) {
         Ok(Some((size, event))) => Ok(Found::Event(size, event)),
         Ok(None) => {
             // Both go in one transaction: looked at in this order, one that is there still was meant to be sent.

@@ -53,7 +53,7 @@ impl Script {
 }
 
 impl Sink for Script {
-    fn send<'a>(&'a self, batch: &'a [Arc<Event>]) -> BoxFuture<'a, Outcome> {
+    fn send<'a>(&'a self, batch: &'a [Arc<Redacted>]) -> BoxFuture<'a, Outcome> {
         Box::pin(async move {
             self.attempts.fetch_add(1, SeqCst);
             if self.hang.load(SeqCst) {
@@ -94,12 +94,12 @@ fn quick() -> Retry {
     }
 }
 
-fn event(name: &str, version: usize) -> Arc<Event> {
+fn event(name: &str, version: usize) -> Arc<Redacted> {
     let mut event = sample::event_now();
     event.resource.name = name.to_owned();
     event.resource.resource_version = version.to_string();
     event.owner = None;
-    Arc::new(event)
+    Arc::new(Redacted::invented(event))
 }
 
 struct Rig {
@@ -119,7 +119,7 @@ impl Rig {
         Self { ledger, store, writing, delivery: Some(delivery) }
     }
 
-    async fn append(&self, events: impl IntoIterator<Item = Arc<Event>>) {
+    async fn append(&self, events: impl IntoIterator<Item = Arc<Redacted>>) {
         let all: Vec<_> = events.into_iter().map(|event| self.ledger.append(&self.store, event)).collect();
         for result in futures::future::join_all(all).await {
             result.unwrap();
@@ -252,7 +252,7 @@ async fn a_dead_letter_that_is_asked_for_again_has_its_whole_budget_again() {
     let rig = Rig::open(&folder.path().join("k.db"), vec![("a", retry, script.clone())]).await;
     let mut old = Event::clone(&event("web", 1));
     old.time -= jiff::SignedDuration::from_hours(1);
-    rig.append([Arc::new(old)]).await;
+    rig.append([Arc::new(Redacted::invented(old))]).await;
     until("a dead letter", || rig.count("SELECT count(*) FROM dead_letters") == 1).await;
     let other = rusqlite::Connection::open(folder.path().join("k.db")).unwrap();
     assert_eq!(dead::retry(&other, None, None).unwrap(), 1);
@@ -401,13 +401,13 @@ async fn retention_removes_the_oldest_by_age_and_by_size_and_gives_the_space_bac
     let path = folder.path().join("k.db");
     let down = Script::new((0..100_000).map(|_| Outcome::retry("down")));
     let rig = Rig::open(&path, vec![("down", Retry { min: Duration::from_secs(60), ..quick() }, down)]).await;
-    let mut old = (*event("old", 1)).clone();
+    let mut old = Event::clone(&event("old", 1));
     old.time = jiff::Timestamp::now() - Duration::from_secs(20 * 24 * 3600);
-    rig.append([Arc::new(old)]).await;
+    rig.append([Arc::new(Redacted::invented(old))]).await;
     rig.append((0..1500).map(|n| {
-        let mut event = (*event(&format!("web-{n}"), n)).clone();
+        let mut event = Event::clone(&event(&format!("web-{n}"), n));
         event.summary = (0..1000).map(|_| char::from(rand::random_range(b'a'..=b'z'))).collect();
-        Arc::new(event)
+        Arc::new(Redacted::invented(event))
     }))
     .await;
     let keep = Keep { age: Duration::from_secs(14 * 24 * 3600), max_bytes: 1 << 40 };

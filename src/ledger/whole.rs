@@ -13,7 +13,7 @@ use serde_json::Value;
 use super::{retention, rows};
 use crate::{
     cluster::store::Reader,
-    event::{Event, Kind},
+    event::{Event, Kind, Redacted},
 };
 
 /// Bytes of the documents that are kept to go on from. Beyond that all are forgotten, and worked out again.
@@ -41,8 +41,8 @@ impl Wholes {
         &mut self,
         reader: &mut Reader,
         seq: i64,
-        event: Arc<Event>,
-    ) -> Result<(usize, Arc<Event>), rusqlite::Error> {
+        event: Arc<Redacted>,
+    ) -> Result<(usize, Arc<Redacted>), rusqlite::Error> {
         if event.kind != Kind::Updated || event.object.is_some() {
             return Ok((0, event));
         }
@@ -56,7 +56,8 @@ impl Wholes {
         };
         let Some(document) = document else { return Ok((0, event)) };
         let bytes = crate::sink::format::size(&document);
-        Ok((bytes, Arc::new(Event { object: Some(document), ..Event::clone(&event) })))
+        let whole = Event { object: Some(document), ..Event::clone(&event) };
+        Ok((bytes, Arc::new(Redacted::restored(whole))))
     }
 
     fn find(&mut self, reader: &mut Reader, seq: i64, event: &Event) -> Result<Option<Value>, rusqlite::Error> {

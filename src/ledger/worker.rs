@@ -17,11 +17,11 @@ use super::{
     count::{Answer, Lost},
     lead, now_ms,
     queue::Queue,
-    seat::{Ack, Found, Seat, millis},
+    seat::{Ack, Found, MANY_ACKS, Seat, millis},
 };
 use crate::{
     cluster::reflector::Closed,
-    event::Event,
+    event::Redacted,
     failpoint,
     sink::{Outcome, Pace, Sink},
 };
@@ -30,7 +30,6 @@ use crate::{
 const BATCH_BYTES: usize = 1 << 20;
 /// What became of deliveries is written down when nothing is on its way, when it is so much, or so old: a commit costs what
 /// many of them do. Whatever is not written when the process dies is sent again, with the same id.
-const ACKS: usize = 256;
 const ACK_TIME: Duration = Duration::from_millis(100);
 /// After so many failures in a row, whatever they were about, the sink is taken for down: one attempt at a time.
 const DOWN: u32 = 3;
@@ -38,7 +37,7 @@ const DOWN: u32 = 3;
 /// One attempt, over.
 struct Sent {
     seqs: Vec<i64>,
-    events: Vec<Arc<Event>>,
+    events: Vec<Arc<Redacted>>,
     outcome: Outcome,
     took: Duration,
 }
@@ -130,7 +129,7 @@ impl Worker {
             return None;
         }
         let since = *self.acks_since.get_or_insert_with(Instant::now);
-        let due = self.in_flight.is_empty() || self.acks.len() >= ACKS;
+        let due = self.in_flight.is_empty() || self.acks.len() >= MANY_ACKS;
         Some(if due { Duration::ZERO } else { ACK_TIME.saturating_sub(since.elapsed()) })
     }
 
@@ -190,7 +189,7 @@ impl Worker {
         Ok(())
     }
 
-    fn send(&mut self, seqs: Vec<i64>, events: Vec<Arc<Event>>) {
+    fn send(&mut self, seqs: Vec<i64>, events: Vec<Arc<Redacted>>) {
         failpoint::hit("before-send");
         self.seat.counts.attempts.fetch_add(1, Ordering::Relaxed);
         let (sink, timeout, patient) = (self.sink.clone(), self.seat.retry.timeout, self.pace.patient);
@@ -252,7 +251,7 @@ impl Worker {
         }
     }
 
-    fn retry(&mut self, seqs: &[i64], events: &[Arc<Event>], after: Option<Duration>, reason: &str, now: i64) {
+    fn retry(&mut self, seqs: &[i64], events: &[Arc<Redacted>], after: Option<Duration>, reason: &str, now: i64) {
         self.seat.counts.retries.fetch_add(1, Ordering::Relaxed);
         self.seat.log_failure(reason);
         self.failures = self.failures.saturating_add(1);

@@ -2,11 +2,14 @@
 //! `<password>x</password>`, `name: DB_PASSWORD` with `value: x` after it. Files of any format are read alike, by lines;
 //! where a value ends is guessed so that rather too much is masked than too little.
 
+mod forms;
+
 use super::{
     Rules,
-    keys::Group,
+    keys::{Group, is_key, is_random},
     mapping::{self, Mapping},
-    mark::{LAST_APPLIED, says_nothing},
+    mark::LAST_APPLIED,
+    nothing::says_nothing,
     text::Span,
 };
 
@@ -19,6 +22,13 @@ const NEAR: usize = 256;
 /// Mappings under the names of credentials that are inside of each other are read by their fields this far; one further
 /// down is masked whole. So no part of a text is read more often.
 const NESTED: usize = 8;
+
+/// What stands on a line before a name and its value.
+#[rustfmt::skip]
+const DIRECTIVES: &[&str] = &[
+    "ENV", "proxy_set_header", "add_header", "fastcgi_param", "uwsgi_param", "grpc_set_header", "set-header",
+    "add-header", "SetEnv", "RequestHeader set", "Header set", "header_up",
+];
 
 const LAST_APPLIED_DOMAIN: &str = "kubectl.kubernetes.io/";
 
@@ -38,11 +48,16 @@ impl Rules {
             done = name.end;
             let bare = text[name.clone()].trim_start_matches('-').trim_end_matches(['.', '-']);
             let last_applied = LAST_APPLIED.ends_with(bare) && bare.starts_with("last-applied");
-            if !last_applied && !self.credential(bare) {
+            let is_credential = last_applied || self.credential(bare);
+            if !is_credential && !is_key(bare) {
                 continue;
             }
             let value = Value { text, name: &name, bare, has_lines };
-            if let Some((start, end)) = value.find() {
+            if !is_credential {
+                // Which of the keys are credentials, only their values tell.
+                let random = value.find().filter(|(start, end)| is_random(&text[*start..*end]));
+                spans.extend(random.map(|(start, end)| (start, end, None)));
+            } else if let Some((start, end)) = value.find() {
                 done = done.max(end);
                 let value = &text[start..end];
                 if !says_nothing(value) {
@@ -118,7 +133,11 @@ impl Value<'_> {
                 }
                 self.value(from, bytes[gap] == b':')
             }
-            _ => self.paired(at).or_else(|| self.after_space(gap, closed)),
+            next => self.paired(at).or_else(|| self.above()).or_else(|| match next {
+                Some(b',') if closed => self.called(gap + 1),
+                Some(b'<') if gap == at => self.element(at),
+                _ => self.after_space(gap, closed),
+            }),
         }
     }
 
@@ -149,21 +168,6 @@ impl Value<'_> {
         from + self.text.as_bytes()[from..].iter().take_while(|b| matches!(b, b' ' | b'\t')).count()
     }
 
-    /// The name is itself a value: `name: DB_PASSWORD`, then `value: x`.
-    fn paired(&self, at: usize) -> Option<(usize, usize)> {
-        let rest = self.text.get(at..)?;
-        let inner = rest.trim_start_matches([' ', '\t', '\r', '\n', ',', '"', '\'', '\\']);
-        if inner.len() == rest.len() {
-            return None;
-        }
-        let after = inner.strip_prefix("value").or_else(|| inner.strip_prefix("Value"))?;
-        let separator = after.trim_start_matches(['"', '\'', '\\', ' ']);
-        separator
-            .strip_prefix([':', '='])
-            .map(|value| self.text.len() - value.len())
-            .and_then(|at| self.value(at, true))
-    }
-
     /// `--token x`; `requirepass x` on a line of its own; `machine m login l password x`; `ENV DB_PASSWORD x`;
     /// `WITH PASSWORD 'x'`.
     fn after_space(&self, gap: usize, closed: bool) -> Option<(usize, usize)> {
@@ -176,10 +180,12 @@ impl Value<'_> {
             && bytes[self.name.start].is_ascii_lowercase()
             && self.near_after(gap).split('\n').next().is_some_and(|rest| rest.split_whitespace().count() == 1);
         let setting = alone && (self.bare.contains("pass") || self.bare == "masterauth" || self.has_lines);
-        let netrc = self.bare == "password" && self.near_before().contains("login ");
-        let dockerfile = self.lead() == Some("ENV");
+        let netrc = self.bare == "password" && ["login ", "machine "].iter().any(|w| self.near_before().contains(w));
+        let haproxy = self.bare == "insecure-password";
+        let directive = self.lead().is_some_and(|lead| DIRECTIVES.iter().any(|word| lead.ends_with(word)));
         let sql = self.bare.eq_ignore_ascii_case("password") && bytes.get(gap) == Some(&b'\'');
-        if flag || setting || netrc || dockerfile || sql { self.value(gap, false) } else { None }
+        let ipsec = self.bare == "PSK" && bytes.get(gap) == Some(&b'"');
+        if flag || setting || netrc || haproxy || directive || sql || ipsec { self.value(gap, false) } else { None }
     }
 
     /// The end of what stands before the name. Bounded, as everything that is looked at once a name has to be: a text
@@ -262,7 +268,7 @@ impl Value<'_> {
                 let end = self.text[from..].find(']').map_or(self.text.len(), |len| from + len);
                 return self.trimmed(from + 1, end);
             }
-            Some(b'{') => return None,
+            Some(b'{') if !self.is_word(from) => return None,
             _ => {}
         }
         if self.begins_line() || self.bare.to_ascii_lowercase().ends_with("authorization") {
@@ -306,6 +312,13 @@ impl Value<'_> {
         }
         let value = rest[..end].trim_end_matches([')', ']', '}', ',', ';', '\\']);
         Some((from, from + value.len()))
+    }
+
+    /// Whether what begins with a brace is no mapping: nothing is assigned in it, and it does not close.
+    fn is_word(&self, from: usize) -> bool {
+        let rest = self.near_after(from + 1);
+        let line = rest.split('\n').next().unwrap_or(rest).trim();
+        !line.is_empty() && !line.contains(['{', '}', ':', '=', '"', '\''])
     }
 
     /// Whether nothing but the marks of a block scalar stands on the rest of the line.

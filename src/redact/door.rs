@@ -1,6 +1,6 @@
 //! The door itself: one object's bytes in, one [`Document`] or the reason why not out.
 
-use std::collections::BTreeMap;
+use std::{borrow::Cow, collections::BTreeMap, fmt, ops::Deref};
 
 use regex::Regex;
 
@@ -43,8 +43,8 @@ impl Sentences {
         Ok(Self(Rules { mask: Mask::new(&rand::random()), patterns: compiled(patterns)? }))
     }
 
-    pub fn masked(&self, text: &str) -> String {
-        self.0.text(text, 0).unwrap_or_else(|| text.to_owned())
+    pub fn masked(&self, text: &str) -> Said {
+        Said(self.0.text(text, 0).unwrap_or_else(|| text.to_owned()).into())
     }
 }
 
@@ -52,6 +52,50 @@ impl Default for Sentences {
     /// Without any pattern of the user's.
     fn default() -> Self {
         Self(Rules { mask: Mask::new(&rand::random()), patterns: Vec::new() })
+    }
+}
+
+/// What a server said, with what looks like a secret masked: what errors hold of it, and so what logs can show.
+///
+/// ```compile_fail,E0308
+/// let quoted: String = std::env::args().collect();
+/// kubediff::cluster::source::Error::Forbidden(quoted);
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Said(Cow<'static, str>);
+
+impl Said {
+    /// Words of our own that quote nobody.
+    pub(crate) fn own(text: String) -> Self {
+        Self(text.into())
+    }
+
+    /// The first so many characters of it.
+    pub(crate) fn cut(&mut self, chars: usize) {
+        if let Some((end, _)) = self.0.char_indices().nth(chars) {
+            self.0.to_mut().truncate(end);
+        }
+    }
+}
+
+/// What stands in the program itself is nobody's secret.
+impl From<&'static str> for Said {
+    fn from(text: &'static str) -> Self {
+        Self(text.into())
+    }
+}
+
+impl Deref for Said {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for Said {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
     }
 }
 

@@ -14,6 +14,9 @@ pub(super) fn is_credential(name: &str) -> bool {
     if name.len() > 256 {
         return false;
     }
+    if FILES.contains(&name) {
+        return true;
+    }
     let spaced = spaced(name);
     let words: Vec<&str> = spaced.split('_').filter(|word| word.bytes().any(|b| b.is_ascii_alphabetic())).collect();
     let words = words.as_slice();
@@ -35,6 +38,37 @@ pub(super) fn is_credential(name: &str) -> bool {
     let is_qualifier = !after.is_empty() && LAST_ONLY.contains(&words[at]);
     !(is_switch || is_borrowed || is_projection || is_qualifier)
 }
+
+/// Whether this is the name of a key that is not said to be a credential: `OPENAI_KEY` is one when its value looks like
+/// it ([`is_random`]), `SORT_KEY` and `cacheKey` mostly are none.
+pub(super) fn is_key(name: &str) -> bool {
+    let name = name.rsplit('/').next().unwrap_or(name);
+    if name.len() > 256 || !ends_with(name, "key") || PLAIN.contains(&name) {
+        return false;
+    }
+    let spaced = spaced(name);
+    let words: Vec<&str> = spaced.split('_').filter(|word| !word.is_empty()).collect();
+    matches!(words.as_slice(), [before @ .., "key"] if !before.is_empty() && !before.iter().any(|word| OPEN.contains(word)))
+}
+
+/// Whether nobody has thought this up: 32 hex digits or more, or letters and digits of both cases, without the signs that
+/// divide words, paths and names.
+pub(super) fn is_random(text: &str) -> bool {
+    let count = |which: fn(&u8) -> bool| text.bytes().filter(which).count();
+    let (digits, upper, lower) =
+        (count(u8::is_ascii_digit), count(u8::is_ascii_uppercase), count(u8::is_ascii_lowercase));
+    let hex = text.len() >= 32 && digits >= 6 && text.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'));
+    let mixed = text.len() >= 20
+        && digits >= 3
+        && upper >= 3
+        && lower >= 3
+        && !text.starts_with("AAAA")
+        && digits + upper + lower + count(|b| b"+_=".contains(b)) == text.len();
+    hex || mixed
+}
+
+/// Keys that anybody may know.
+const OPEN: &[&str] = &["public", "pub", "verify", "verification", "verifying", "host", "cache", "idempotency"];
 
 /// What a name of a credential says of the fields of an object that stands under it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -139,6 +173,9 @@ const PLAIN: &[&str] = &[
     "f:key", "f:secretKeyRef", "f:secretName",
 ];
 
+/// Files that hold passwords and nothing else by which they could be told.
+const FILES: &[&str] = &["userlist.txt", ".netrc", "_netrc", "netrc"];
+
 /// After a credential word: the value is about it, not it.
 #[rustfmt::skip]
 const DESCRIBES: &[&str] = &[
@@ -179,7 +216,7 @@ const NAMED: &[&str] = &["pull", "existing", "inject"];
 const PASSES: &[&str] = &["proxy", "fastcgi", "uwsgi", "scgi", "grpc", "memcached"];
 
 /// Words that only count at the end: `auth` and `basicAuth`, but not `auth-mode-of-x`.
-const LAST_ONLY: &[&str] = &["auth", "pass", "authorization", "bearer", "cookie", "sas", "pin"];
+const LAST_ONLY: &[&str] = &["auth", "pass", "authorization", "bearer", "cookie", "sas", "pin", "salt", "pw", "psk"];
 
 #[rustfmt::skip]
 pub(super) const WORDS: &[&str] = &[
@@ -187,7 +224,7 @@ pub(super) const WORDS: &[&str] = &[
     "secrets", "token", "tokens", "apikey", "apikeys", "credential", "credentials", "creds", "cred", "auth",
     "authorization", "dsn", "jwt", "bearer", "cookie", "htpasswd", "pgpass", "dockerconfigjson", "dockercfg",
     "connectionstring", "connectionstrings", "connstr", "sas", "mnemonic", "keytab", "masterauth", "otp",
-    "kubeconfigdata", "pin",
+    "kubeconfigdata", "pin", "passwort", "passkey", "psk", "salt",
 ];
 
 /// Words that end so: `PGPASSWORD`, `clientsecret`, `authtoken`.
@@ -195,7 +232,7 @@ pub(super) const WORDS: &[&str] = &[
 const ENDINGS: &[&str] = &[
     "password", "passwd", "passphrase", "secret", "token", "apikey", "accesskey", "secretkey", "privatekey",
     "accountkey", "masterkey", "encryptionkey", "signingkey", "sharedkey", "credential", "credentials", "requirepass",
-    "userpass", "dbpass", "rootpass", "adminpass", "smtppass", "authkey", "sessionkey",
+    "userpass", "dbpass", "rootpass", "adminpass", "smtppass", "sshpass", "authkey", "sessionkey", "pw",
 ];
 
 /// Before `key`: `apiKey`, `AWS_SECRET_ACCESS_KEY`, `client-key-data`.
@@ -204,7 +241,7 @@ const KEYED: &[&str] = &[
     "api", "access", "secret", "private", "encryption", "encrypt", "signing", "sign", "master", "shared", "account",
     "storage", "auth", "session", "license", "ssh", "deploy", "app", "application", "hmac", "aes", "rsa", "unseal",
     "service", "subscription", "integration", "ingest", "ingestion", "write", "webhook", "crypto", "cipher",
-    "decryption", "admin", "root", "wrapping", "fernet", "wireguard", "functions",
+    "decryption", "admin", "root", "wrapping", "fernet", "wireguard", "functions", "preshared",
 ];
 
 /// Where the last credential term stands, and how many words it has.
@@ -217,7 +254,7 @@ fn last_term(words: &[&str]) -> Option<(usize, usize)> {
         let next = *words.get(at + 1)?;
         let pair = match next {
             "key" | "keys" => KEYED.contains(&word) || (word == "client" && words.get(at + 2) == Some(&"data")),
-            "string" | "strings" | "str" => matches!(word, "connection" | "conn"),
+            "string" | "strings" | "str" => matches!(word, "connection" | "conn" | "community"),
             "signature" => word == "access",
             "data" => word == "kubeconfig",
             "word" | "phrase" => word == "pass",

@@ -45,6 +45,17 @@ const LITERALS: &[(&str, u32, usize)] = &[
     ("dockerc", NAMES, 4),
     ("signature", NAMES, 2),
     ("last-applied", NAMES, 3),
+    ("psk", NAMES, 0),
+    ("_pw", NAMES, 0),
+    ("-pw", NAMES, 0),
+    ("bindpw", NAMES, 3),
+    ("rootpw", NAMES, 3),
+    ("adminpw", NAMES, 4),
+    ("userpw", NAMES, 3),
+    ("netrc", NAMES, 2),
+    ("userlist", NAMES, 3),
+    ("salt", NAMES, 0),
+    ("community", NAMES, 4),
     ("://", URL, 0),
     ("@tcp(", DSNS, 0),
     ("@unix(", DSNS, 0),
@@ -53,6 +64,36 @@ const LITERALS: &[(&str, u32, usize)] = &[
     ("ls0tls1crudjti", PACKED, 0),
     ("eyj", JWT | PACKED, 0),
     ("h4si", PACKED, 0),
+    // `{` with a line or a blank after it, and words of credentials at each of the three places in a group.
+    ("ewo", PACKED, 0),
+    ("eya", PACKED, 0),
+    ("cgfzc3dvcm", PACKED, 3),
+    ("bhc3n3b3jk", PACKED, 7),
+    ("wyxnzd29yz", PACKED, 4),
+    ("ueftu1dpuk", PACKED, 4),
+    ("bbu1nxt1je", PACKED, 2),
+    ("qqvntv09sr", PACKED, 0),
+    ("c2vjcmv0", PACKED, 2),
+    ("nly3jld", PACKED, 2),
+    ("zzwnyzx", PACKED, 0),
+    ("u0vdukvu", PACKED, 4),
+    ("nfq1jfv", PACKED, 2),
+    ("trunsrv", PACKED, 3),
+    ("dg9rzw", PACKED, 1),
+    ("rva2vu", PACKED, 3),
+    ("0b2tlb", PACKED, 1),
+    ("ve9lru", PACKED, 2),
+    ("rps0vo", PACKED, 2),
+    ("ut0tft", PACKED, 2),
+    ("chjpdmf0z", PACKED, 1),
+    ("byaxzhdg", PACKED, 2),
+    ("wcml2yxrl", PACKED, 0),
+    // Private keys without PEM around them.
+    ("ibadanbgkqhkig9w0", PACKED, 7),
+    ("ibaakc", PACKED, 3),
+    ("mhccaqeei", PACKED, 1),
+    ("ageambmgbyqgsm49", PACKED, 8),
+    ("mc4caqawbqydk2vw", PACKED, 7),
     ("akia", AWS, 0),
     ("asia", AWS, 0),
     ("aida", AWS, 0),
@@ -92,6 +133,31 @@ const LITERALS: &[(&str, u32, usize)] = &[
     ("/api/webhooks/", TOKEN, 6),
     ("sig=", TOKEN, 1),
     (":aa", TOKEN, 0),
+    ("hf_", TOKEN, 0),
+    ("glsa_", TOKEN, 1),
+    ("glc_", TOKEN, 0),
+    ("dapi", TOKEN, 0),
+    ("nrak-", TOKEN, 1),
+    ("dt0", TOKEN, 0),
+    (".atlasv1.", TOKEN, 4),
+    ("lin_api_", TOKEN, 2),
+    ("sntrys_", TOKEN, 3),
+    ("sntryu_", TOKEN, 3),
+    ("pscale_", TOKEN, 0),
+    ("pmak-", TOKEN, 2),
+    ("rubygems_", TOKEN, 2),
+    ("key-", TOKEN, 1),
+    ("ltai", TOKEN, 0),
+    ("glptt-", TOKEN, 1),
+    ("glcbt-", TOKEN, 1),
+    ("glft-", TOKEN, 0),
+    ("glimt-", TOKEN, 2),
+    ("glsoat-", TOKEN, 0),
+    ("glagent-", TOKEN, 0),
+    ("dp.", TOKEN, 0),
+    (".office.com/webhook", TOKEN, 10),
+    ("hooks.zapier.com", TOKEN, 6),
+    ("/hooks/", TOKEN, 4),
     ("$apr1$", CRYPT, 0),
     ("$2a$", CRYPT, 0),
     ("$2b$", CRYPT, 0),
@@ -100,13 +166,43 @@ const LITERALS: &[(&str, u32, usize)] = &[
     ("$5$", CRYPT, 0),
     ("$6$", CRYPT, 0),
     ("$y$", CRYPT, 0),
+    ("$7$", CRYPT, 0),
     ("$argon2", CRYPT, 1),
+    ("$scrypt$", CRYPT, 0),
+    ("pbkdf2", CRYPT, 0),
+    ("{sha", CRYPT, 0),
+    ("{ssha", CRYPT, 0),
+    ("{md5}", CRYPT, 0),
+    ("{smd5}", CRYPT, 1),
+    ("{crypt}", CRYPT, 0),
+    ("{argon2}", CRYPT, 0),
+    ("scram-sha-", CRYPT, 4),
     ("mysql", COMMAND, 1),
     ("sshpass", COMMAND, 1),
     ("redis-cli", COMMAND, 4),
     ("curl", COMMAND, 1),
     (" -u", COMMAND, 0),
     ("--user", COMMAND, 0),
+    ("mariadb", COMMAND, 4),
+    ("valkey-cli", COMMAND, 5),
+    ("mongo", COMMAND, 2),
+    ("cqlsh", COMMAND, 0),
+    ("ldap", COMMAND, 0),
+    (" login ", COMMAND, 2),
+    ("-creds", COMMAND, 0),
+    ("mc alias", COMMAND, 0),
+    ("mc config", COMMAND, 0),
+    ("aws configure", COMMAND, 0),
+    ("htpasswd", COMMAND, 0),
+    ("chpasswd", COMMAND, 0),
+    ("rabbitmqctl", COMMAND, 6),
+    ("sqlplus", COMMAND, 1),
+    ("smbclient", COMMAND, 1),
+    ("stats auth", COMMAND, 2),
+    ("loginmodule", COMMAND, 4),
+    ("from-literal", COMMAND, 5),
+    (" on >", COMMAND, 2),
+    (" on #", COMMAND, 2),
     ("identified", SQL, 7),
     ("set password", SQL, 2),
 ];
@@ -126,14 +222,21 @@ const fn trigrams() -> [u64; 512] {
     table
 }
 
-/// The three letters of each literal, in the order of [`LITERALS`].
-static WINDOWS: [u16; LITERALS.len()] = windows();
+/// The three letters of each literal and its place in [`LITERALS`], sorted.
+static WINDOWS: [(u16, u8); LITERALS.len()] = windows();
 
-const fn windows() -> [u16; LITERALS.len()] {
-    let mut windows = [0; LITERALS.len()];
+const fn windows() -> [(u16, u8); LITERALS.len()] {
+    assert!(LITERALS.len() <= 256);
+    let mut windows = [(0, 0); LITERALS.len()];
     let mut i = 0;
     while i < LITERALS.len() {
-        windows[i] = window(i) as u16;
+        let one = (window(i) as u16, i as u8);
+        let mut at = i;
+        while at > 0 && windows[at - 1].0 > one.0 {
+            windows[at] = windows[at - 1];
+            at -= 1;
+        }
+        windows[at] = one;
         i += 1;
     }
     windows
@@ -160,8 +263,9 @@ fn each(text: &str, mut hit: impl FnMut(usize, u32) -> bool) {
 
 #[inline(never)]
 fn verify(bytes: &[u8], end: usize, window: usize, hit: &mut impl FnMut(usize, u32) -> bool) -> bool {
-    for (i, _) in WINDOWS.iter().enumerate().filter(|(_, of)| usize::from(**of) == window) {
-        let (literal, class, at) = LITERALS[i];
+    let first = WINDOWS.partition_point(|(of, _)| usize::from(*of) < window);
+    for &(_, i) in WINDOWS[first..].iter().take_while(|(of, _)| usize::from(*of) == window) {
+        let (literal, class, at) = LITERALS[usize::from(i)];
         let Some(start) = (end + 1).checked_sub(3 + at) else { continue };
         let found = bytes.get(start..start + literal.len());
         if found.is_some_and(|found| found.eq_ignore_ascii_case(literal.as_bytes()))

@@ -5,7 +5,13 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
-use super::{DEPTH, Rules, keys::Group, mark::LEVELS, tape::Tape, text::Span};
+use super::{
+    DEPTH, Rules,
+    keys::Group,
+    mark::LEVELS,
+    tape::Tape,
+    text::{Span, regex},
+};
 
 /// At most so many places of a text are tried as the beginning of JSON: each try may read to the end.
 const TRIES: usize = 16;
@@ -55,13 +61,10 @@ fn balanced(text: &str) -> Option<usize> {
     None
 }
 
-static KIND: LazyLock<Regex> = LazyLock::new(|| {
-    Regex::new(r#"\bkind\\*["']?\s*[:=]\s*\\*["']?Secret(?:List)?\b|\bSecret\{"#).expect("a pattern of our own")
-});
-static VALUES: LazyLock<Regex> =
-    LazyLock::new(|| Regex::new(r#"(?i)\b(?:string|binary)?data\\*["']?\s*[:={]"#).expect("a pattern of our own"));
-static YAML_KIND: LazyLock<Regex> =
-    LazyLock::new(|| Regex::new(r#"(?m)^[ \t-]*kind:[ \t]*["']?Secret["']?[ \t]*\r?$"#).expect("a pattern of our own"));
+static KIND: LazyLock<Regex> =
+    LazyLock::new(|| regex(r#"\bkind\\*["']?\s*[:=]\s*\\*["']?Secret(?:List)?\b|\bSecret\{"#));
+static VALUES: LazyLock<Regex> = LazyLock::new(|| regex(r#"(?i)\b(?:string|binary)?data\\*["']?\s*[:={]"#));
+static YAML_KIND: LazyLock<Regex> = LazyLock::new(|| regex(r#"(?m)^[ \t-]*kind:[ \t]*["']?Secret["']?[ \t]*\r?$"#));
 
 /// Manifests of Secrets: in YAML the values of `data` and `stringData` are masked one by one. True when there is one in
 /// any other form.

@@ -5,9 +5,11 @@ use std::borrow::Cow;
 
 use super::{
     Rules,
-    keys::{Group, describes, is_credential},
+    commands::{is_given, is_program},
+    keys::{Group, describes, is_credential, is_key, is_random},
     literals::suspicious,
     mask::is_mask,
+    nothing::says_nothing,
     tape::{Fate, Kind, Tape},
 };
 
@@ -56,11 +58,21 @@ impl Marker<'_, '_, '_> {
         }
         let hidden = pair.name && !pair.is_selector;
         for value in pair.value.into_iter().chain(pair.more) {
-            if hidden { self.hide(value, Group::One) } else { self.value(value) }
+            if hidden || (pair.key && !pair.is_selector && self.is_random(value)) {
+                self.hide(value, Group::One);
+            } else {
+                self.value(value);
+            }
+        }
+        if pair.is_remote
+            && let Some(name) = self.tape.get(at, "secretKey")
+        {
+            self.tape.tokens[name].fate = Fate::Keep;
         }
         match kind {
             Manifest::Secret => self.secret_values(at),
             Manifest::Secrets => self.item_values(at),
+            Manifest::WebKey => self.web_key_values(at),
             Manifest::Other => {}
         }
     }
@@ -74,10 +86,18 @@ impl Marker<'_, '_, '_> {
         match name.as_ref() {
             LAST_APPLIED if self.level == 0 => return self.tape.drop_at(value),
             LAST_APPLIED => return self.hide(value, Group::One),
-            "name" | "key" | "header" | "headerName" | "parameterName" | "parameterKey" | "Name" | "Key" => {
-                pair.name |= self.tape.kind(value) == Kind::String && self.rules.credential(&self.tape.string(value));
+            "name" | "key" | "header" | "headerName" | "parameterName" | "parameterKey" | "variable" | "Name"
+            | "Key" | "ParameterKey"
+                if self.tape.kind(value) == Kind::String =>
+            {
+                let name = self.tape.string(value);
+                pair.name |= self.rules.credential(&name);
+                pair.key |= is_key(&name);
             }
-            "value" | "values" | "parameterValue" | "stringValue" | "defaultValue" | "Value" => later = true,
+            "value" | "values" | "parameterValue" | "stringValue" | "default" | "defaultValue" | "Value"
+            | "ParameterValue" => later = true,
+            "remoteRef" => pair.is_remote = true,
+            "kty" => *kind = Manifest::WebKey,
             "operator" | "effect" => pair.is_selector = true,
             "kind" if self.tape.kind(value) == Kind::String => match self.tape.string(value).as_ref() {
                 "Secret" => *kind = Manifest::Secret,
@@ -102,6 +122,8 @@ impl Marker<'_, '_, '_> {
             self.hide(value, group);
         } else if later {
             pair.add(value);
+        } else if suspicious && is_key(&name) && self.is_random(value) {
+            self.hide(value, Group::One);
         } else if matches!(name.as_ref(), "image" | "imageID") && self.tape.kind(value) == Kind::String {
             if let Some(masked) = self.rules.image(&self.tape.string(value)) {
                 self.tape.edit(value, masked);
@@ -121,9 +143,15 @@ impl Marker<'_, '_, '_> {
         }
     }
 
+    /// Whether it is a text that nobody has thought up.
+    fn is_random(&self, at: usize) -> bool {
+        self.tape.kind(at) == Kind::String && is_random(&self.tape.string(at))
+    }
+
     fn array(&mut self, at: usize) {
         let end = self.tape.next(at);
         let mut item = at + 1;
+        let is_command = item < end && self.tape.kind(item) == Kind::String && is_program(&self.tape.string(item));
         let mut before: Option<Cow<'_, str>> = None;
         while item < end {
             if self.tape.kind(item) == Kind::String {
@@ -132,7 +160,8 @@ impl Marker<'_, '_, '_> {
                     Flag::Credential => self.hide(item, Group::One),
                     Flag::UserAndPassword if text.contains(':') => {
                         let (user, password) = text.split_once(':').unwrap_or((&text, ""));
-                        if !password.is_empty() && !is_mask(password) {
+                        // `1000:1000` is a user and a group.
+                        if is_given(password) && !user.starts_with(|c: char| c.is_ascii_digit()) {
                             let masked = format!("{user}:{}", self.rules.mask.of(password.as_bytes()));
                             self.tape.edit(item, masked);
                         }
@@ -145,6 +174,27 @@ impl Marker<'_, '_, '_> {
                 before = None;
             }
             item = self.tape.next(item);
+        }
+        if is_command {
+            self.arguments(at);
+        }
+    }
+
+    /// What the program of a list of arguments makes of those that are not masked yet.
+    fn arguments(&mut self, at: usize) {
+        let end = self.tape.next(at);
+        let (mut items, mut item) = (Vec::new(), at + 1);
+        while item < end && self.tape.kind(item) == Kind::String {
+            items.push(item);
+            item += 1;
+        }
+        let texts: Vec<Cow<'_, str>> = items.iter().map(|&item| self.tape.string(item)).collect();
+        for (which, from) in self.rules.arguments(&texts) {
+            if self.tape.tokens[items[which]].fate == Fate::Keep {
+                let (before, value) = texts[which].split_at(from);
+                let masked = format!("{before}{}", self.rules.mask.of(value.as_bytes()));
+                self.tape.edit(items[which], masked);
+            }
         }
     }
 
@@ -216,6 +266,17 @@ impl Marker<'_, '_, '_> {
         }
     }
 
+    /// Masks the private parts of a JSON Web Key.
+    fn web_key_values(&mut self, at: usize) {
+        for part in ["d", "p", "q", "dp", "dq", "qi", "k"] {
+            if let Some(value) = self.tape.get(at, part).filter(|&value| self.tape.kind(value) == Kind::String)
+                && let Some(masked) = self.rules.whole(&self.tape.string(value))
+            {
+                self.tape.edit(value, masked);
+            }
+        }
+    }
+
     /// Masks every value of the map in this field; anything else that stands there is masked whole.
     pub(super) fn field_values(&mut self, at: usize, field: &str, base64: bool) {
         let maps: Vec<usize> =
@@ -255,12 +316,16 @@ pub(super) const VALUES: &[&str] = &[
 #[derive(Default)]
 struct Pair {
     name: bool,
+    /// The name is one of a key, which its value may tell to be a credential: see [`is_key`].
+    key: bool,
     /// Not looked at yet: what it is, the name may tell.
     value: Option<usize>,
     /// Those of an object that has several.
     more: Vec<usize>,
     /// `{key, operator, values}` is a selector or a toleration.
     is_selector: bool,
+    /// `{secretKey, remoteRef}` says where a value comes from, and under which key it goes into a Secret.
+    is_remote: bool,
 }
 
 impl Pair {
@@ -276,6 +341,8 @@ impl Pair {
 enum Manifest {
     Secret,
     Secrets,
+    /// By its `kty`.
+    WebKey,
     Other,
 }
 
@@ -308,21 +375,6 @@ impl Rules {
     pub(super) fn whole(&self, text: &str) -> Option<String> {
         if says_nothing(text) { None } else { Some(self.mask.of(text.as_bytes())) }
     }
-}
-
-/// What is no secret under the name of one: nothing, a switch, a mask, or a variable that is put in its place later.
-pub(super) fn says_nothing(text: &str) -> bool {
-    let text = text.trim();
-    text.is_empty() || is_mask(text) || matches!(text, "true" | "false" | "null") || is_variable(text)
-}
-
-/// `$(NAME)` and `${NAME}`.
-pub(super) fn is_variable(text: &str) -> bool {
-    let inner = text
-        .strip_prefix("$(")
-        .and_then(|rest| rest.strip_suffix(')'))
-        .or_else(|| text.strip_prefix("${").and_then(|rest| rest.strip_suffix('}')));
-    inner.is_some_and(|name| !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric() || b"_-.".contains(&b)))
 }
 
 /// How many values were looked at on this thread, for the test that it is once each.

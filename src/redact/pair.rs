@@ -43,14 +43,14 @@ pub(super) fn pair(old: &Document, new: &Document, parts: &[Part]) -> (Value, Va
     for &part in parts {
         if part != Part::Body {
             // Small, and sentences look at all of it.
-            add(&mut before, old, part);
-            add(&mut after, new, part);
+            old.add_fields(part, &mut before);
+            new.add_fields(part, &mut after);
             continue;
         }
         let tapes = (tape(old), tape(new));
         let (Some(from), Some(to)) = (&tapes.0, &tapes.1) else {
-            add(&mut before, old, part);
-            add(&mut after, new, part);
+            old.add_fields(part, &mut before);
+            new.add_fields(part, &mut after);
             continue;
         };
         let (old, new) = Pair { old: from, new: to }.fields(0, 0, false);
@@ -58,12 +58,6 @@ pub(super) fn pair(old: &Document, new: &Document, parts: &[Part]) -> (Value, Va
         after.extend(new);
     }
     (Value::Object(before), Value::Object(after))
-}
-
-fn add(fields: &mut Map<String, Value>, document: &Document, part: Part) {
-    if let Value::Object(more) = document.partial(&[part]) {
-        fields.extend(more);
-    }
 }
 
 /// What the door wrote, as a value; `None` when it did not.

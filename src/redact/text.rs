@@ -6,10 +6,6 @@
 
 use std::sync::LazyLock;
 
-use base64::{
-    Engine, alphabet,
-    engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig},
-};
 use regex::Regex;
 
 use super::{
@@ -21,13 +17,17 @@ use super::{
         occurring,
     },
     manifest,
-    mark::{LEVELS, Marker, says_nothing},
+    mark::{LEVELS, Marker},
     mask::{self, is_mask},
+    nothing::says_nothing,
+    packed::{begins_in_lines, decoded},
     tape::{Fate, Kind, Tape},
 };
 
-fn regex(pattern: &str) -> Regex {
-    Regex::new(pattern).expect("a pattern of our own")
+/// Of the ends of words those of ASCII are meant: with those of any script the whole text is read many times slower as soon
+/// as it holds a letter of another one.
+pub(super) fn regex(pattern: &str) -> Regex {
+    Regex::new(&pattern.replace(r"\b", r"(?-u:\b)")).expect("a pattern of our own")
 }
 
 /// Group 1 is masked where there is one, else the whole match.
@@ -41,6 +41,13 @@ static TOKENS: LazyLock<Regex> = LazyLock::new(|| {
         r"|AGE-SECRET-KEY-1[A-Z0-9]{20,}|\b[0-9]{8,10}:AA[A-Za-z0-9_-]{32,}",
         r"|hooks\.slack\.com/(?:services|workflows|triggers)/([A-Za-z0-9/_-]+)|/api/webhooks/[0-9]+/([A-Za-z0-9_-]+)",
         r"|[?&;]sig=([^&\s\x22']+)",
+        r"|\bhf_[A-Za-z0-9]{30,}|\bglsa_[A-Za-z0-9]{24,}_[a-f0-9]{8}|\bglc_[A-Za-z0-9+/=]{32,}|\bdapi[a-f0-9]{32}",
+        r"|\bNRAK-[A-Z0-9]{20,}|\bdt0[a-z][0-9]{2}\.[A-Z0-9]{24}\.[A-Z0-9]{64}|[A-Za-z0-9]{14}\.atlasv1\.[A-Za-z0-9_=-]{40,}",
+        r"|\blin_api_[A-Za-z0-9]{32,}|\bsntry[su]_[A-Za-z0-9+/=_-]{32,}|\bpscale_(?:tkn|pw|oauth)_[A-Za-z0-9_.-]{30,}",
+        r"|\bPMAK-[a-f0-9]{24}-[a-f0-9]{34}|\brubygems_[a-f0-9]{40,}|\bkey-[a-f0-9]{32}\b|\bLTAI[A-Za-z0-9]{16,22}\b",
+        r"|\bgl(?:ptt|cbt|ft|imt|soat|agent)-[A-Za-z0-9_-]{16,}|\bdp\.(?:st|pt|ct|sa|scim|audit)\.[A-Za-z0-9_.-]{32,}",
+        r"|\.office\.com/webhook(?:b2)?/([^\s\x22'?]+)|hooks\.zapier\.com/hooks/catch/([^\s\x22'?]+)",
+        r"|/hooks/([a-z0-9]{26})\b",
     ))
 });
 static OPENAI: LazyLock<Regex> = LazyLock::new(|| regex(r"\bsk-[A-Za-z0-9_-]{20,}"));
@@ -50,34 +57,15 @@ static AWS_SECRET: LazyLock<Regex> =
     LazyLock::new(|| regex(r"(?:^|[^A-Za-z0-9/+=])([A-Za-z0-9/+]{40})(?:$|[^A-Za-z0-9/+=])"));
 static HEADERS: LazyLock<Regex> =
     LazyLock::new(|| regex(r"(?i)\b(bearer|basic)(?:[ \t]+|%20|\\?\x22?:[ \t]*\\?\x22?)([A-Za-z0-9._~+/=-]{6,})"));
-static CRYPTS: LazyLock<Regex> =
-    LazyLock::new(|| regex(r"\$(?:apr1|2[aby]|1|5|6|y|argon2[a-z]*)\$[A-Za-z0-9./$=,+-]{8,}"));
+static CRYPTS: LazyLock<Regex> = LazyLock::new(|| {
+    regex(concat!(
+        r"\$(?:apr1|2[aby]|1|5|6|7|y|argon2[a-z]*|scrypt|pbkdf2[a-z0-9-]*)\$[A-Za-z0-9./$=,+-]{8,}",
+        r"|\{(?i:s?sha(?:256|384|512)?|s?md5|crypt|pbkdf2[a-z0-9-]*|argon2)\}[A-Za-z0-9./$=,+-]{8,}",
+        r"|\bpbkdf2[_:][a-z0-9_:]+[$:][0-9]+[$:][A-Za-z0-9./$:=,+-]{8,}|SCRAM-SHA-[0-9]+\$[0-9]+:[A-Za-z0-9+/=:$]{16,}",
+    ))
+});
 static DSN: LazyLock<Regex> =
     LazyLock::new(|| regex(r"[\w.-]+:([^\s\x22'@]+)@(?:tcp|unix)\(|:thin:[\w.-]+/([^\s\x22'@]+)@"));
-static COMMANDS: LazyLock<Regex> = LazyLock::new(|| {
-    regex(concat!(
-        r"\bmysql\S*\s(?:[^|;&]*?\s)?-p([^\s\x22']+)|\bsshpass\s+-p\s*([^\s\x22']+)|\bredis-cli\s(?:[^|;&]*?\s)?-a\s+([^\s\x22']+)",
-        r"|\s(?:-u|--user|--proxy-user)[ =][\x22']?[^\s:\x22']+:([^\s\x22']+)",
-    ))
-});
-/// `PASSWORD 'x'` is found by its name ([`super::assign`]). A quote that never closes lasts to the end.
-static STATEMENTS: LazyLock<Regex> = LazyLock::new(|| {
-    regex(concat!(
-        r"(?i)\bidentified\s+(?:with\s+\S+\s+)?(?:by|as|using)\s+(?:password\s+)?",
-        r"(?:'((?:[^'\\]|\\.|'')*)|\x22((?:[^\x22\\]|\\.)*))",
-        r"|\b(?:user|role)\s+\S+\s+identified\s+by\s+([^\s;'\x22]+)",
-        r"|\bset\s+password\s+for\s+[^=;\n]{1,200}=\s*(?:\w+\s*\(\s*)?'((?:[^'\\]|\\.|'')*)",
-    ))
-});
-
-/// base64 with or without padding, standard and URL-safe.
-const ENGINES: [GeneralPurpose; 2] = {
-    let lenient = GeneralPurposeConfig::new()
-        .with_decode_padding_mode(DecodePaddingMode::Indifferent)
-        .with_decode_allow_trailing_bits(true);
-    [GeneralPurpose::new(&alphabet::STANDARD, lenient), GeneralPurpose::new(&alphabet::URL_SAFE, lenient)]
-};
-
 /// A part of a text, and what stands in its place; `None` for its mask.
 pub(super) type Span = (usize, usize, Option<String>);
 
@@ -87,7 +75,10 @@ impl Rules {
         if text.len() < 5 {
             return self.own(text);
         }
-        let (found, names) = occurring(text);
+        let (mut found, names) = occurring(text);
+        if begins_in_lines(text) {
+            found |= PACKED;
+        }
         if found == 0 {
             return self.own(text);
         }
@@ -108,13 +99,13 @@ impl Rules {
         }
         self.shapes(text, found, level, &mut spans);
         if found & COMMAND != 0 {
-            groups(&COMMANDS, text, &mut spans);
+            self.commands(text, &mut spans);
         }
         if found & SQL != 0 {
-            let mut values = Vec::new();
-            groups(&STATEMENTS, text, &mut values);
-            values.retain(|(start, end, _)| !says_nothing(&text[*start..*end]));
-            spans.append(&mut values);
+            self.statements(text, &mut spans);
+        }
+        if found & NAMES != 0 && (text.contains("INSERT INTO") || text.contains("insert into")) {
+            self.inserts(text, &mut spans);
         }
         if found & NAMES != 0 {
             self.assignments(text, &names, &mut spans);
@@ -221,34 +212,6 @@ impl Rules {
         }
     }
 
-    /// Runs of base64 that hold a key, JSON with a secret in it, or gzip, which nobody can see into.
-    fn packed(&self, text: &str, level: u8, spans: &mut Vec<Span>) {
-        let mut from = 0;
-        while let Some(run) = next_run(text, from) {
-            from = run.end;
-            let part = &text[run.clone()];
-            let secret = if part.starts_with("H4sI") {
-                part.len() >= 64
-            } else if part.starts_with("LS0tLS1CRUdJTi") {
-                decoded(part).is_none_or(|bytes| {
-                    let mut inner = Vec::new();
-                    key_blocks(&String::from_utf8_lossy(&bytes), &mut inner);
-                    !inner.is_empty()
-                })
-            } else if part.starts_with("eyJ") && level < LEVELS {
-                // What is no UTF-8, or was cut, still holds what it holds.
-                decoded(part)
-                    .map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
-                    .is_some_and(|inner| self.text(&inner, level + 1).is_some())
-            } else {
-                false
-            };
-            if secret {
-                spans.push((run.start, run.end, None));
-            }
-        }
-    }
-
     /// Puts the masks in their places. Spans that overlap are masked as one.
     pub(super) fn splice(&self, text: &str, mut spans: Vec<Span>) -> Option<String> {
         let masked_before = text.contains(mask::PREFIX);
@@ -279,7 +242,7 @@ impl Rules {
     }
 }
 
-fn groups(regex: &Regex, text: &str, spans: &mut Vec<Span>) {
+pub(super) fn groups(regex: &Regex, text: &str, spans: &mut Vec<Span>) {
     for found in regex.captures_iter(text) {
         let part = found.iter().skip(1).flatten().next().or_else(|| found.get(0));
         spans.extend(part.map(|part| (part.start(), part.end(), None)));
@@ -309,7 +272,7 @@ fn holds_key(label: &str) -> bool {
 }
 
 /// Blocks of keys, from their first line to their last; to the end of the text when that is missing.
-fn key_blocks(text: &str, spans: &mut Vec<Span>) {
+pub(super) fn key_blocks(text: &str, spans: &mut Vec<Span>) {
     let mut from = 0;
     while let Some(start) = text[from..].find("-----BEGIN ").map(|at| from + at) {
         let header = start + 11;
@@ -364,17 +327,4 @@ fn url_passwords(text: &str, spans: &mut Vec<Span>) {
             _ => {}
         }
     }
-}
-
-/// The next run of base64 letters that begins with one of the signs.
-fn next_run(text: &str, from: usize) -> Option<std::ops::Range<usize>> {
-    static SIGNS: LazyLock<Regex> = LazyLock::new(|| regex(r"(?:LS0tLS1CRUdJTi|eyJ|H4sI)[A-Za-z0-9+/_-]{8,}={0,2}"));
-    SIGNS.find_at(text, from).map(|found| found.range())
-}
-
-fn decoded(text: &str) -> Option<Vec<u8>> {
-    // A last letter too many stands for less than a byte.
-    let text = text.trim_end_matches('=');
-    let text = if text.len() % 4 == 1 { &text[..text.len() - 1] } else { text };
-    ENGINES.iter().find_map(|engine| engine.decode(text).ok())
 }

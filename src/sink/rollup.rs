@@ -13,10 +13,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-pub use self::card::{Card, Digest};
+pub use self::card::Card;
+pub(crate) use self::card::Digest;
 use self::flap::Flaps;
 use super::{describe, format::object_name};
-use crate::event::{Class, Event, Kind};
+use crate::event::{Class, Event, Kind, Redacted};
 
 /// Heads that are told in full; more are counted.
 const HEADS: usize = 3;
@@ -27,7 +28,7 @@ const NAMES: usize = 3;
 const STUCK: &str = "rollout stuck";
 
 /// Whose story an event belongs to: the root owner in its cluster, as text.
-pub fn key(event: &Event) -> String {
+pub(crate) fn key(event: &Event) -> String {
     match &event.owner {
         Some(owner) => format!("{}/{}/{}/{}", event.cluster.uid, owner.kind, owner.namespace, owner.name),
         None => {
@@ -38,9 +39,9 @@ pub fn key(event: &Event) -> String {
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Story {
+pub(crate) struct Story {
     /// `Deployment shop/web, prod-eu`
-    pub about: String,
+    about: String,
     /// Changes of the owner itself that somebody asked for, most telling first.
     heads: Vec<Head>,
     more_heads: usize,
@@ -54,7 +55,7 @@ pub struct Story {
     flaps: Flaps,
     first: Option<Timestamp>,
     last: Option<Timestamp>,
-    pub changes: usize,
+    changes: usize,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -79,7 +80,12 @@ struct Tally {
 
 impl Story {
     /// Takes in one event more. They come in the order in which they happened to each object.
-    pub fn add(&mut self, event: &Event) {
+    pub(crate) fn add(&mut self, event: &Redacted) {
+        self.take(event);
+    }
+
+    /// The same for a message that is shown to who asks, and sent nowhere.
+    pub(super) fn take(&mut self, event: &Event) {
         self.changes += 1;
         self.first = Some(self.first.map_or(event.time, |first| first.min(event.time)));
         self.last = Some(self.last.map_or(event.time, |last| last.max(event.time)));
@@ -166,11 +172,6 @@ impl Story {
             }
         }
     }
-
-    /// Whether there is nothing to tell but what the children do by themselves.
-    pub fn is_only_children(&self) -> bool {
-        self.heads.is_empty()
-    }
 }
 
 /// `Deployment shop/web, prod-eu`, of the root owner.
@@ -221,7 +222,7 @@ fn is_bad(event: &Event) -> bool {
 }
 
 /// One line about an event, for a thread.
-pub fn line(event: &Event) -> String {
+pub(crate) fn line(event: &Redacted) -> String {
     let r = &event.resource;
     let who = event.actors.first().map_or(String::new(), |actor| format!(" ({})", actor.manager));
     format!("{} {} {}: {}{who}", describe::glyph(event.kind), r.kind, object_name(event), event.summary)

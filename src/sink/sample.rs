@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::event::Event;
+use crate::event::{Event, Redacted};
 
 /// The id is new for each call in real use; see [`event_now`].
 pub fn event() -> Event {
@@ -36,4 +36,9 @@ pub fn event() -> Event {
 /// The sample as of now, with an id of its own.
 pub fn event_now() -> Event {
     Event { id: format!("{:032x}", rand::random::<u128>()), time: jiff::Timestamp::now(), ..event() }
+}
+
+/// The same as sinks take it.
+pub fn redacted_now() -> Redacted {
+    Redacted::invented(event_now())
 }

@@ -156,7 +156,7 @@ impl Slack {
 /// The message that an event alone would become, without Slack: nothing is connected, no secret is needed.
 pub fn preview(settings: &Settings, event: &Event) -> Value {
     let mut story = Story::default();
-    story.add(event);
+    story.take(event);
     blocks::message(&story.card(), settings.page_url.as_deref())
 }
 

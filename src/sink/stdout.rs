@@ -12,7 +12,7 @@ use tokio::sync::oneshot;
 
 use super::{Outcome, Pace, Sink, format};
 use crate::event::{
-    Event,
+    Redacted,
     render::{self, Style},
 };
 
@@ -69,7 +69,7 @@ impl Stdout {
 }
 
 impl Sink for Stdout {
-    fn send<'a>(&'a self, batch: &'a [Arc<Event>]) -> BoxFuture<'a, Outcome> {
+    fn send<'a>(&'a self, batch: &'a [Arc<Redacted>]) -> BoxFuture<'a, Outcome> {
         Box::pin(async move {
             let mut lines = Vec::with_capacity(batch.len() * 1024);
             // Asked for each time: windows change their size.
@@ -118,9 +118,9 @@ fn plain() -> Style {
     Style { zone: Some(TimeZone::system()), ..Style::plain() }
 }
 
-fn line(event: &Event, format: Format, style: &Style, out: &mut Vec<u8>) -> serde_json::Result<()> {
+fn line(event: &Redacted, format: Format, style: &Style, out: &mut Vec<u8>) -> serde_json::Result<()> {
     match format {
-        Format::Json => serde_json::to_writer(&mut *out, event)?,
+        Format::Json => out.extend_from_slice(event.json()?),
         Format::Ecs => serde_json::to_writer(&mut *out, &format::ecs(event))?,
         Format::Legacy => serde_json::to_writer(&mut *out, &format::legacy(event))?,
         Format::Text => {

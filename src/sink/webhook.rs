@@ -8,18 +8,21 @@ mod tests;
 
 use std::{collections::BTreeMap, io::Write, sync::Arc, time::SystemTime};
 
+use bytes::Bytes;
 use flate2::{Compression, write::GzEncoder};
 use futures::future::BoxFuture;
 use http::{
-    HeaderMap, HeaderName, HeaderValue,
+    HeaderMap, HeaderName, HeaderValue, Method,
     header::{AUTHORIZATION, CONTENT_ENCODING, CONTENT_TYPE},
 };
-use reqwest::{Client, Response, Url};
+use reqwest::{Client, Request, Response, Url};
 use serde_json::Value;
 
 pub use self::template::{READY, ready};
 use super::{BuildError, Outcome, Pace, Secret, Sink, format, http as wire};
-use crate::event::Event;
+use crate::event::{Event, Redacted};
+
+const JSON: &str = "application/json";
 
 /// `[sinks.NAME] type = "webhook"`
 #[derive(Clone, Debug, PartialEq, Default)]
@@ -121,8 +124,15 @@ enum Encode {
 
 /// A request's body, with the headers that come from it.
 struct Content {
-    body: Vec<u8>,
+    body: Bytes,
     headers: HeaderMap,
+}
+
+impl Content {
+    fn new(body: serde_json::Result<impl Into<Bytes>>, kind: &'static str) -> Result<Self, String> {
+        let headers = HeaderMap::from_iter([(CONTENT_TYPE, HeaderValue::from_static(kind))]);
+        Ok(Self { body: body.map_err(|error| error.to_string())?.into(), headers })
+    }
 }
 
 impl Webhook {
@@ -168,29 +178,39 @@ impl Webhook {
         })
     }
 
-    fn content(&self, batch: &[Arc<Event>]) -> Result<Content, String> {
+    fn content(&self, batch: &[Arc<Redacted>]) -> Result<Content, String> {
         match &self.encode {
-            Encode::Json => {
-                let body = match batch {
-                    [event] if self.pace.batch <= 1 => serde_json::to_vec(&**event),
-                    _ => serde_json::to_vec(&batch.iter().map(|event| &**event).collect::<Vec<&Event>>()),
-                };
-                let headers = HeaderMap::from_iter([(CONTENT_TYPE, HeaderValue::from_static("application/json"))]);
-                Ok(Content { body: body.map_err(|error| error.to_string())?, headers })
-            }
+            Encode::Json => match batch {
+                [event] if self.pace.batch <= 1 => Content::new(event.json().cloned(), JSON),
+                _ => Content::new(array(batch), JSON),
+            },
             Encode::Each(value, one, many) => {
-                let (body, kind) = if self.pace.batch > 1 {
+                if self.pace.batch > 1 {
                     let all: Vec<Value> = batch.iter().map(|event| value(event)).collect();
-                    (serde_json::to_vec(&all), many)
+                    Content::new(serde_json::to_vec(&all), many)
                 } else {
-                    (batch.first().map_or_else(|| Ok(Vec::new()), |event| serde_json::to_vec(&value(event))), one)
-                };
-                let headers = HeaderMap::from_iter([(CONTENT_TYPE, HeaderValue::from_static(kind))]);
-                Ok(Content { body: body.map_err(|error| error.to_string())?, headers })
+                    let body = batch.first().map_or_else(|| Ok(Vec::new()), |event| serde_json::to_vec(&value(event)));
+                    Content::new(body, one)
+                }
             }
-            Encode::Template(template) => template.render(batch),
+            Encode::Template(template) => {
+                template.render(&batch.iter().map(|event| &***event).collect::<Vec<&Event>>())
+            }
         }
     }
+}
+
+/// The texts of the events, as a JSON array.
+fn array(batch: &[Arc<Redacted>]) -> serde_json::Result<Vec<u8>> {
+    let mut text = Vec::from(b"[");
+    for (nth, event) in batch.iter().enumerate() {
+        if nth > 0 {
+            text.push(b',');
+        }
+        text.extend_from_slice(event.json()?);
+    }
+    text.push(b']');
+    Ok(text)
 }
 
 /// The size of a batch of which the template would tell the first event alone.
@@ -262,7 +282,7 @@ pub fn preview(settings: &Settings, event: &Event) -> Result<String, String> {
         Format::CloudEvents => Ok(one(format::cloud_event(event)).to_string()),
         Format::Template(template) => {
             let compiled = template::Compiled::new(template, settings.page_url.as_deref());
-            let content = compiled.map_err(|error| error.to_string())?.render(&[Arc::new(event.clone())])?;
+            let content = compiled.map_err(|error| error.to_string())?.render(&[event])?;
             Ok(String::from_utf8_lossy(&content.body).into_owned())
         }
     }
@@ -270,21 +290,24 @@ pub fn preview(settings: &Settings, event: &Event) -> Result<String, String> {
 
 impl Webhook {
     /// The answer to a batch, whatever it is, or why there is none.
-    async fn post(&self, batch: &[Arc<Event>]) -> Result<Response, Outcome> {
-        let Content { mut body, headers } = self.content(batch).map_err(Outcome::reject)?;
-        let mut request = self.client.post(self.url.clone()).headers(self.headers.clone()).headers(headers);
-        let signed = self.signer.headers(batch, SystemTime::now(), &body).map_err(Outcome::reject)?;
-        request = request.headers(signed);
+    async fn post(&self, batch: &[Arc<Redacted>]) -> Result<Response, Outcome> {
+        let Content { mut body, headers: of_content } = self.content(batch).map_err(Outcome::reject)?;
+        let mut headers = self.headers.clone();
+        headers.extend(of_content);
+        self.signer.sign(batch, SystemTime::now(), &body, &mut headers).map_err(Outcome::reject)?;
         if self.gzip {
-            body = gzip(&body).map_err(|error| Outcome::retry(error.to_string()))?;
-            request = request.header(CONTENT_ENCODING, "gzip");
+            body = gzip(&body).map_err(|error| Outcome::retry(error.to_string()))?.into();
+            headers.insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
         }
-        request.body(body).send().await.map_err(|error| wire::failure(error, &self.private))
+        let mut request = Request::new(Method::POST, self.url.clone());
+        *request.headers_mut() = headers;
+        *request.body_mut() = Some(body.into());
+        self.client.execute(request).await.map_err(|error| wire::failure(error, &self.private))
     }
 }
 
 impl Sink for Webhook {
-    fn send<'a>(&'a self, batch: &'a [Arc<Event>]) -> BoxFuture<'a, Outcome> {
+    fn send<'a>(&'a self, batch: &'a [Arc<Redacted>]) -> BoxFuture<'a, Outcome> {
         Box::pin(async move {
             match self.post(batch).await {
                 Ok(response) => wire::outcome(response, &self.private).await,
@@ -293,7 +316,7 @@ impl Sink for Webhook {
         })
     }
 
-    fn try_out<'a>(&'a self, event: &'a Arc<Event>) -> BoxFuture<'a, (Outcome, String)> {
+    fn try_out<'a>(&'a self, event: &'a Arc<Redacted>) -> BoxFuture<'a, (Outcome, String)> {
         Box::pin(async move {
             match self.post(std::slice::from_ref(event)).await {
                 Ok(response) if response.status().is_success() => {

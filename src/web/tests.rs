@@ -18,6 +18,7 @@ use crate::{
         source::script::Script,
         store::{Place, Writing},
     },
+    event::Redacted,
     redact::{self, Door},
     sink::sample,
 };
@@ -69,7 +70,7 @@ impl Rig {
         event.id = format!("{n:032x}");
         event.resource.namespace = namespace.into();
         event.resource.name = format!("web-{n}");
-        self.ledger.append(&self.store, Arc::new(event.clone())).await.unwrap();
+        self.ledger.append(&self.store, Arc::new(Redacted::invented(event.clone()))).await.unwrap();
         event
     }
 }

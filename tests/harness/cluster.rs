@@ -10,6 +10,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use base64::{Engine, prelude::BASE64_STANDARD};
 use serde_json::{Value, json};
 use tokio::sync::OnceCell;
 
@@ -32,11 +33,13 @@ pub struct Options {
     pub watch_cache: bool,
     /// More flags for kube-apiserver. A flag that is set already wins when it is given again.
     pub apiserver_args: Vec<String>,
+    /// More flags for etcd.
+    pub etcd_args: Vec<String>,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { controllers: false, watch_cache: true, apiserver_args: Vec::new() }
+        Self { controllers: false, watch_cache: true, apiserver_args: Vec::new(), etcd_args: Vec::new() }
     }
 }
 
@@ -247,6 +250,13 @@ impl Cluster {
         self.restart().await;
     }
 
+    /// Writes an object where the API server finds it, and not through it: it takes 3 MB at most. The key is
+    /// `configmaps/default/large`.
+    pub async fn put(&self, key: &str, object: &str) {
+        let key = BASE64_STANDARD.encode(format!("/registry/{key}"));
+        self.etcd("kv/put", &json!({"key": key, "value": BASE64_STANDARD.encode(object)})).await;
+    }
+
     /// A call of etcd's JSON gateway.
     async fn etcd(&self, call: &str, body: &Value) -> Value {
         let url = format!("{}/v3/{call}", self.etcd_url);
@@ -290,6 +300,7 @@ impl Cluster {
             ("log-level", "warn"),
         ]);
         args.push("--unsafe-no-fsync".to_owned());
+        args.extend(self.options.etcd_args.iter().cloned());
         let mut etcd = Daemon::start("etcd", self.dir.path(), &program, args).map_err(|e| format!("etcd: {e}"))?;
         let health = format!("{}/health", self.etcd_url);
         let http = self.access.http();

@@ -108,7 +108,7 @@ impl Drop for Daemon {
     }
 }
 
-/// A folder under the system's temporary one that is removed when it is dropped or this process ends.
+/// A folder, under the system's temporary one or another, that is removed when it is dropped or this process ends.
 pub struct Directory {
     path: PathBuf,
     guard: Child,
@@ -117,7 +117,11 @@ pub struct Directory {
 
 impl Directory {
     pub fn create() -> std::io::Result<Self> {
-        let path = tempfile::Builder::new().prefix("kubediff-test-").tempdir()?.keep();
+        Self::create_in(&std::env::temp_dir())
+    }
+
+    pub fn create_in(parent: &Path) -> std::io::Result<Self> {
+        let path = tempfile::Builder::new().prefix("kubediff-test-").tempdir_in(parent)?.keep();
         let mut guard = shell(SWEEPER).arg(&path).stdout(Stdio::null()).spawn()?;
         let leash = guard.stdin.take();
         Ok(Self { path, guard, leash })

@@ -76,6 +76,8 @@ impl Fault {
 struct Rule {
     matching: Matching,
     fault: Fault,
+    /// Matching requests that it still lets pass.
+    passes: usize,
     /// `None`: always.
     left: Option<usize>,
 }
@@ -126,12 +128,17 @@ impl Proxy {
 
     /// Does this to every matching request from now on. Of several rules the oldest that matches counts.
     pub fn fault(&self, matching: Matching, fault: Fault) {
-        self.state().rules.push(Rule { matching, fault, left: None });
+        self.state().rules.push(Rule { matching, fault, passes: 0, left: None });
     }
 
     /// Does this to the next `n` matching requests.
     pub fn fault_next(&self, n: usize, matching: Matching, fault: Fault) {
-        self.state().rules.push(Rule { matching, fault, left: Some(n) });
+        self.state().rules.push(Rule { matching, fault, passes: 0, left: Some(n) });
+    }
+
+    /// Does this to one matching request: the `nth` from now on, whatever other rules do to those before it.
+    pub fn fault_nth(&self, nth: usize, matching: Matching, fault: Fault) {
+        self.state().rules.push(Rule { matching, fault, passes: nth - 1, left: Some(1) });
     }
 
     /// Forgets all rules, lets stalled streams flow, takes connections again.
@@ -211,11 +218,15 @@ async fn answer(request: Request<Incoming>, state: Arc<Mutex<State>>, http: reqw
     let fault = {
         let mut state = lock(&state);
         state.seen.push(seen.clone());
-        let rule = state.rules.iter_mut().find(|rule| rule.left != Some(0) && rule.matching.matches(&seen));
-        let fault = rule.map(|rule| {
-            rule.left = rule.left.map(|n| n - 1);
-            rule.fault.clone()
-        });
+        let mut fault = None;
+        for rule in state.rules.iter_mut().filter(|rule| rule.matching.matches(&seen)) {
+            if rule.passes > 0 {
+                rule.passes -= 1;
+            } else if fault.is_none() && rule.left != Some(0) {
+                rule.left = rule.left.map(|n| n - 1);
+                fault = Some(rule.fault.clone());
+            }
+        }
         if let Some(fault) = &fault {
             *state.struck.entry(fault.name()).or_default() += 1;
         }

@@ -74,7 +74,7 @@ async fn pods_by_ip_finds_a_pod_by_its_address() {
 async fn all_resources_tells_of_what_a_role_permits_and_says_what_it_does_not() {
     let cluster = harness::cluster().await;
     let ns = cluster.namespace("allrole").await;
-    cluster.apply(ns.name(), super::ROLE).await;
+    cluster.apply(ns.name(), super::rights::ROLE).await;
     let token = cluster.kubectl(&["create", "token", "reader", "-n", ns.name()]).await;
     let access = cluster.access().with_token(token.trim());
     poll(PATIENCE, "the role holds", async || {

@@ -1,26 +1,17 @@
-//! A fleet of informers over an API server, with a journal that writes down what it is told.
+//! Informers over an API server, alone or as a fleet, with a journal that writes down what it is told.
 
-use std::{
-    collections::{BTreeMap, BTreeSet, HashMap},
-    sync::{Arc, Mutex},
-    time::Duration,
-};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
-use bytes::Bytes;
-use futures::{StreamExt, future::BoxFuture};
 use kubediff::{
     cluster::{
-        Feed, Resource,
+        Feed,
         discovery::{self, Discovery, Trigger},
         fleet::{self, Fleet, Overview},
         informer::{self, Audits, Factory, Informer},
-        reflector::Relist,
+        reflector::{Relist, Status},
         select::{Pattern, Settings},
-        source::{
-            Discovered, Error, Frame, Frames, List, Page, Source, Watch,
-            api::{self, Api},
-        },
-        store::{Delta, Journal, Place, Seen, Store, Within, Writing},
+        source::api::{self, Api},
+        store::{Place, Store, Writing},
     },
     redact::{self, Door},
 };
@@ -28,19 +19,34 @@ use serde_json::Value;
 use tokio::{sync::watch, task::JoinSet};
 use tokio_util::sync::CancellationToken;
 
-use crate::harness::{Access, PATIENCE, poll};
+use super::{forgetful::Forgetful, notes::Notes};
+use crate::harness::{Access, PATIENCE};
 
 pub struct Rig {
     pub factory: Factory,
     pub notes: Notes,
     pub overview: watch::Receiver<Overview>,
+    pub(super) door: Arc<Door>,
+    pub(super) store: Store,
     reload: watch::Sender<Settings>,
     source: Arc<Forgetful>,
-    door: Arc<Door>,
-    store: Option<Store>,
-    writing: Option<Writing>,
+    writing: Writing,
     stop: CancellationToken,
     tasks: JoinSet<()>,
+}
+
+/// What a rig is made of, but for the server.
+pub struct Parts {
+    pub place: Place,
+    /// `None`: only the informers that the test asks for.
+    pub fleet: Option<Settings>,
+    pub informers: informer::Settings,
+}
+
+impl Default for Parts {
+    fn default() -> Self {
+        Self { place: Place::Temporary, fleet: None, informers: informer::Settings::default() }
+    }
 }
 
 /// What is watched when nobody says otherwise.
@@ -54,11 +60,13 @@ pub fn only(patterns: &[&str]) -> Settings {
 
 impl Rig {
     pub async fn start(access: &Access, place: &Place, settings: Settings) -> Self {
-        Self::build(access, place, Some(settings), None).await
+        let parts = Parts { place: place.clone(), fleet: Some(settings), ..Parts::default() };
+        Self::of(access.config().await, parts)
     }
 
     pub async fn start_auditing(access: &Access, place: &Place, settings: Settings, every: Duration) -> Self {
-        Self::build(access, place, Some(settings), Some(every)).await
+        let informers = informer::Settings { audit: Some(every), ..informer::Settings::default() };
+        Self::of(access.config().await, Parts { place: place.clone(), fleet: Some(settings), informers })
     }
 
     /// Without a fleet: only the informers that the test asks for.
@@ -67,31 +75,29 @@ impl Rig {
     }
 
     pub async fn bare_at(access: &Access, place: &Place) -> Self {
-        Self::build(access, place, None, None).await
+        Self::of(access.config().await, Parts { place: place.clone(), ..Parts::default() })
     }
 
-    async fn build(access: &Access, place: &Place, settings: Option<Settings>, audit: Option<Duration>) -> Self {
-        let api = api(access).await;
-        let source = Arc::new(Forgetful { api, forget_next: Arc::default() });
+    pub fn of(config: kube::Config, parts: Parts) -> Self {
+        let Parts { place, fleet, informers } = parts;
+        let source = Arc::new(Forgetful::new(Api::connect(config, api::Settings::default()).unwrap()));
         let notes = Notes::default();
-        let (store, writing) = Store::open(place, Some(Box::new(notes.clone()))).unwrap();
+        let (store, writing) = Store::open(&place, Some(Box::new(notes.clone()))).unwrap();
         let door = Arc::new(Door::new(&redact::Settings::default(), &store.redaction_key()).unwrap());
         let trigger = Trigger::new();
-        let informers = informer::Settings { audit, ..informer::Settings::default() };
         let factory = Factory::new(source.clone(), door.clone(), store.clone(), informers, Some(trigger.clone()));
         let stop = CancellationToken::new();
         let mut tasks = JoinSet::new();
         let mut overview = watch::channel(Overview::default()).1;
-        let (reload, reloaded) = watch::channel(settings.clone().unwrap_or_default());
-        if let Some(settings) = settings {
+        let (reload, reloaded) = watch::channel(fleet.clone().unwrap_or_default());
+        if let Some(settings) = fleet {
             let discovery = Discovery::new(source.clone(), discovery::Settings::default(), trigger.clone());
             let fleet = Fleet::new(factory.clone(), store.clone(), discovery, trigger, settings);
             overview = fleet.overview();
             let stop = stop.clone();
             tasks.spawn(async move { drop(fleet.run(stop, reloaded).await) });
         }
-        let (store, writing) = (Some(store), Some(writing));
-        Self { factory, notes, overview, reload, source, door, store, writing, stop, tasks }
+        Self { factory, notes, overview, door, store, reload, source, writing, stop, tasks }
     }
 
     /// As after a change of the configuration.
@@ -99,9 +105,21 @@ impl Rig {
         self.reload.send_replace(settings);
     }
 
+    /// Starts the informer of a feed.
+    pub fn read(&self, feed: Feed) -> Informer {
+        let informer = self.factory.informer(feed);
+        self.factory.start();
+        informer
+    }
+
     /// The informers that are there now: `v1/configmaps in shop`.
     pub fn watched(&self) -> BTreeSet<String> {
         self.factory.informers().iter().map(|informer| informer.feed().to_string()).collect()
+    }
+
+    /// The informer of a resource, by its plural.
+    pub fn informer(&self, plural: &str) -> Option<Informer> {
+        self.factory.informers().into_iter().find(|informer| informer.feed().resource.plural == plural)
     }
 
     /// How often the collection of a resource was listed again because the cursor was good for nothing.
@@ -110,22 +128,40 @@ impl Rig {
         let of = informers.filter(|informer| informer.feed().resource.group_resource() == group_resource);
         of.map(|informer| {
             let relists = informer.status().borrow().relists.clone();
-            relists.iter().filter(|(why, _)| **why != Relist::First).map(|(_, times)| times).sum::<u64>()
+            let lost = relists.iter().filter(|(why, _)| !matches!(why, Relist::First | Relist::Asked));
+            lost.map(|(_, times)| times).sum::<u64>()
         })
         .sum()
     }
 
-    /// A change of one object was told once: by the watch, or late if a list had to be read.
-    pub async fn told_once(&self, group_resource: &str, object: &str, what: &str) {
-        let steps = self.notes.wait_for(&format!("{group_resource} {object}"), 1).await;
+    /// All changes of one object were told once each: by the watch, or late if a list had to be read.
+    pub async fn told(&self, group_resource: &str, object: &str, changes: &[&str]) {
+        let steps = self.notes.wait_for(&format!("{group_resource} {object}"), changes.len()).await;
         let relisted = self.relisted(group_resource);
-        let late = relisted > 0 && steps == [format!("Late {what}")];
-        assert!(late || steps == [format!("Live {what}")], "{steps:?}, relisted {relisted} times");
+        let fits = |(step, change): (&String, &&str)| match step.split_once(' ') {
+            Some(("Live", what)) => what == *change,
+            Some(("Late", what)) => what == *change && relisted > 0,
+            _ => false,
+        };
+        let all = steps.len() == changes.len() && steps.iter().zip(changes).all(fits);
+        assert!(all, "{steps:?} for {changes:?}, relisted {relisted} times");
     }
 
+    /// Everything that is served and may be read is in sync. What is in trouble is waited for: only what comes after its
+    /// first list is news.
     pub async fn synced(&self) {
-        let mut overview = self.overview.clone();
-        tokio::time::timeout(PATIENCE, fleet::settled(&self.factory, &mut overview)).await.expect("in sync in time");
+        let synced = async {
+            fleet::settled(&self.factory, &mut self.overview.clone()).await;
+            for informer in self.factory.informers() {
+                let mut status = informer.status();
+                // One whose CRD goes meanwhile ends.
+                tokio::select! {
+                    _ = informer.wait_for_sync() => {}
+                    _ = status.wait_for(|status| status.denied) => {}
+                }
+            }
+        };
+        tokio::time::timeout(PATIENCE, synced).await.expect("in sync in time");
     }
 
     /// Stops everything in the order of the data and waits until all is on disk.
@@ -135,7 +171,6 @@ impl Rig {
         while self.tasks.join_next().await.is_some() {}
         let Self { factory, store, writing, .. } = self;
         drop((factory, store));
-        let writing = writing.unwrap();
         tokio::task::spawn_blocking(move || writing.join()).await.unwrap();
     }
 
@@ -156,188 +191,30 @@ impl Rig {
 
     /// The next change of an object that the server tells is lost on the way: also that it was made, or deleted.
     pub fn forget_next_change(&self, name: &str) {
-        *self.source.forget_next.lock().unwrap() = Some(format!("\"name\":\"{name}\""));
+        self.source.forget_next_change(name);
     }
 
     /// Whether that change was lost by now.
     pub fn has_forgotten(&self) -> bool {
-        self.source.forget_next.lock().unwrap().is_none()
+        self.source.has_forgotten()
     }
 
     pub async fn stored(&self, plural: &str, namespace: &str, name: &str) -> Value {
-        let informer = self.factory.informers().into_iter().find(|i| i.feed().resource.plural == plural).unwrap();
+        let informer = self.informer(plural).unwrap();
         informer.lister().await.unwrap().get(namespace, name).unwrap().unwrap().value()
     }
-
-    /// The oracle: every feed is in sync, and what is stored of it is what a fresh list has, document by document.
-    pub async fn equals_a_fresh_list(&self, access: &Access) {
-        let whole = |informer: &Informer| !informer.feed().metadata_only;
-        for informer in self.factory.informers().into_iter().filter(whole) {
-            let path = informer.feed().resource.path(&informer.feed().scope);
-            poll(PATIENCE, &format!("the store equals a fresh list of {path}"), async || {
-                let answer = access.get(&path).send().await.ok()?;
-                // Another test's CRD may be gone meanwhile, and its informer with it.
-                let key = informer.feed().key();
-                if answer.status() == 404 || !self.factory.informers().iter().any(|i| i.feed().key() == key) {
-                    return Some(());
-                }
-                if !informer.has_synced() {
-                    return None;
-                }
-                let answer = answer.text().await.ok()?;
-                let list: Value = serde_json::from_str(&answer).ok()?;
-                let resource = &informer.feed().resource;
-                let fresh: BTreeMap<String, Value> =
-                    list["items"].as_array()?.iter().filter_map(|item| self.document(resource, item)).collect();
-                let mut stored = BTreeMap::new();
-                let mut lister = informer.lister().await.ok()?;
-                lister
-                    .for_each(|d| drop(stored.insert(format!("{}/{}", d.meta().namespace, d.meta().name), d.value())))
-                    .ok()?;
-                (fresh == stored).then_some(())
-            })
-            .await;
-        }
-    }
-
-    fn document(&self, resource: &Resource, item: &Value) -> Option<(String, Value)> {
-        let document = self.door.admit(resource, item.to_string().as_bytes()).ok()?;
-        Some((format!("{}/{}", document.meta().namespace, document.meta().name), document.value()))
-    }
 }
 
-/// What the journal was told and the store has committed: `configmaps shop/web` -> `Live updated`, ...
-#[derive(Clone, Default)]
-pub struct Notes(Arc<Mutex<Told>>);
-
-#[derive(Default)]
-struct Told {
-    kept: Vec<(String, String)>,
-    tried: Vec<(String, String)>,
-}
-
-impl Notes {
-    pub fn of(&self, path: &str) -> Vec<String> {
-        self.0.lock().unwrap().kept.iter().filter(|(of, _)| of == path).map(|(_, what)| what.clone()).collect()
-    }
-
-    pub fn about(&self, text: &str) -> Vec<String> {
-        let all = &self.0.lock().unwrap().kept;
-        all.iter().filter(|(of, _)| of.contains(text)).map(|(of, what)| format!("{of}: {what}")).collect()
-    }
-
-    pub async fn wait_for(&self, path: &str, count: usize) -> Vec<String> {
-        poll(PATIENCE, &format!("{count} changes of {path}"), async || {
-            Some(self.of(path)).filter(|told| told.len() >= count)
-        })
-        .await
-    }
-
-    pub async fn wait_for_last(&self, path: &str, end: &str) -> Vec<String> {
-        let ends = |told: &Vec<String>| told.last().is_some_and(|last| last.ends_with(end));
-        poll(PATIENCE, &format!("{path} {end}"), async || Some(self.of(path)).filter(ends)).await
-    }
-}
-
-impl Journal for Notes {
-    fn record(&mut self, _: &mut Within<'_>, feed: &Feed, delta: &Delta, seen: Seen) -> Result<(), rusqlite::Error> {
-        let meta = delta.object().meta();
-        let what = match delta {
-            Delta::Added(_) => "created",
-            Delta::Updated { .. } => "updated",
-            Delta::Deleted { .. } => "deleted",
-        };
-        let path = format!("{} {}/{}", feed.resource.group_resource(), meta.namespace, meta.name);
-        self.0.lock().unwrap().tried.push((path, format!("{seen:?} {what}")));
-        Ok(())
-    }
-
-    fn settled(&mut self, committed: bool) {
-        let told = &mut *self.0.lock().unwrap();
-        if committed {
-            told.kept.append(&mut told.tried);
-        } else {
-            told.tried.clear();
-        }
-    }
-}
-
-/// The API server, but for one change that it can be made to lose: no real server does that on request.
-struct Forgetful {
-    api: Api,
-    forget_next: Arc<Mutex<Option<String>>>,
-}
-
-impl Source for Forgetful {
-    fn discover(&self) -> BoxFuture<'_, Result<Discovered, Error>> {
-        self.api.discover()
-    }
-
-    fn list<'a>(&'a self, feed: &'a Feed, page: &'a List) -> BoxFuture<'a, Result<Page, Error>> {
-        self.api.list(feed, page)
-    }
-
-    fn watch<'a>(&'a self, feed: &'a Feed, watch: &'a Watch) -> BoxFuture<'a, Result<Frames, Error>> {
-        Box::pin(async move {
-            let forget = self.forget_next.clone();
-            let frames = self.api.watch(feed, watch).await?;
-            let keep = move |frame: &Result<Frame, Error>| {
-                let mut forget = forget.lock().unwrap();
-                let lost = match (frame, &*forget) {
-                    (Ok(Frame::Added(object) | Frame::Modified(object) | Frame::Deleted(object)), Some(name)) => {
-                        String::from_utf8_lossy(object).contains(name)
-                    }
-                    _ => false,
-                };
-                if lost {
-                    *forget = None;
-                }
-                futures::future::ready(!lost)
-            };
-            Ok(frames.filter(keep).boxed())
-        })
-    }
-
-    fn openapi_index(&self) -> BoxFuture<'_, Result<HashMap<String, String>, Error>> {
-        self.api.openapi_index()
-    }
-
-    fn openapi<'a>(&'a self, resource: &'a Resource) -> BoxFuture<'a, Result<Option<Bytes>, Error>> {
-        self.api.openapi(resource)
+/// Waits for something to be true of an informer's reflector.
+pub async fn until(informer: &Informer, what: &str, holds: impl Fn(&Status) -> bool) -> Status {
+    let mut status = informer.status();
+    let waited = tokio::time::timeout(PATIENCE, status.wait_for(|status| holds(status))).await;
+    match waited {
+        Ok(status) => status.expect("the informer runs").clone(),
+        Err(_) => panic!("waited in vain for {}: {what}: {:?}", informer.feed(), informer.status().borrow().clone()),
     }
 }
 
 pub async fn api(access: &Access) -> Api {
     Api::connect(access.config().await, api::Settings::default()).unwrap()
-}
-
-/// Waits until the server says that it serves a group: that lags a little behind its CRD.
-pub async fn until_served(access: &Access, group: &str) {
-    let api = api(access).await;
-    poll(PATIENCE, format!("{group} to be served"), async || {
-        api.discover().await.ok()?.resources.iter().any(|resource| resource.group == group).then_some(())
-    })
-    .await;
-}
-
-/// A CRD of widgets that take anything, served at some versions.
-pub fn crd(group: &str, served: &[&str], stored: &str) -> String {
-    let versions: Vec<String> = served
-        .iter()
-        .map(|version| {
-            format!(
-                "{{name: {version}, served: true, storage: {}, schema: {{openAPIV3Schema: {{type: object, x-kubernetes-preserve-unknown-fields: true}}}}}}",
-                *version == stored
-            )
-        })
-        .collect();
-    format!(
-        "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {{name: widgets.{group}}}\nspec:\n  \
-         group: {group}\n  scope: Namespaced\n  names: {{plural: widgets, singular: widget, kind: Widget}}\n  versions: [{}]\n",
-        versions.join(", ")
-    )
-}
-
-pub fn widget(group: &str, version: &str, name: &str, size: u32) -> String {
-    format!("apiVersion: {group}/{version}\nkind: Widget\nmetadata: {{name: {name}}}\nspec: {{size: {size}}}\n")
 }

@@ -5,7 +5,10 @@ use std::time::{Duration, Instant};
 
 use kubediff::cluster::{Feed, Resource, Scope, source, source::Source, store::Place};
 
-use super::rig::{Rig, all_but_noise, api, crd};
+use super::{
+    crds::crd,
+    rig::{Rig, all_but_noise, api},
+};
 use crate::harness::{self, Cluster, Options, PATIENCE, poll};
 
 /// When a plain client, which asks all the time, finds that a resource is served and can be listed.

@@ -6,7 +6,10 @@ use std::time::{Duration, Instant};
 use kubediff::cluster::{Feed, Resource, Scope, reflector::Relist, source::Source, store::Place};
 use serde_json::json;
 
-use super::rig::{Rig, all_but_noise, api, crd, until_served, widget};
+use super::{
+    crds::{crd, until_served, widget},
+    rig::{Rig, all_but_noise, api},
+};
 use crate::{
     delivery::daemon::Kubediff,
     harness::{self, Cluster, Options, PATIENCE, Proxy, Receiver, Verb, poll},
@@ -99,32 +102,6 @@ async fn caught_up_is_everything_that_the_server_had_and_lists_nothing() {
     assert!(brief.len() >= 4, "one item each, to know how far the server is: {brief:?}");
     assert!(whole.len() as u64 == asked && asked < 4, "{asked} times without a bookmark: {whole:?}");
     rig.stop().await;
-}
-
-#[tokio::test]
-async fn a_server_that_is_only_starting_makes_nothing_seem_gone() {
-    let mut cluster = Cluster::start(Options::default()).await;
-    let folder = tempfile::tempdir().unwrap();
-    let place = Place::File(folder.path().join("kubediff.db"));
-    cluster.apply("default", &crd("starting.example.com", &["v1"], "v1")).await;
-    until_served(cluster.access(), "starting.example.com").await;
-    cluster.apply("default", &widget("starting.example.com", "v1", "w", 0)).await;
-    let rig = Rig::start(cluster.access(), &place, all_but_noise()).await;
-    rig.synced().await;
-    rig.stop().await;
-    for round in 1..4 {
-        // It asks all the while, and is answered before the server knows what it serves.
-        cluster.kill();
-        let rig = Rig::start(cluster.access(), &place, all_but_noise()).await;
-        cluster.restart().await;
-        let path = "widgets.starting.example.com default/w";
-        cluster.apply("default", &widget("starting.example.com", "v1", "w", round)).await;
-        let steps = rig.notes.wait_for(path, 1).await;
-        assert!(steps.len() == 1 && steps[0].ends_with("updated"), "{steps:?}");
-        rig.synced().await;
-        assert_eq!(rig.notes.of(path), steps);
-        rig.stop().await;
-    }
 }
 
 /// What it takes a plain client to do the same: ask what is served, then open a watch for each.

@@ -82,8 +82,10 @@ pub fn state(path: &Path) -> Vec<(String, Vec<u8>)> {
         statement.query_map([], |row| row.get(0)).expect("rows").map(|name| name.expect("a name")).collect()
     };
     let mut statement = file.prepare("SELECT bytes FROM dictionaries").expect("SQL");
-    let dictionaries: Vec<Vec<u8>> =
+    let mut dictionaries: Vec<Vec<u8>> =
         statement.query_map([], |row| row.get(0)).expect("rows").map(|bytes| bytes.expect("bytes")).collect();
+    // Those of objects are in the file, the one of events in the program.
+    dictionaries.push(include_bytes!("../../src/ledger/event.dict").to_vec());
     let (mut objects, mut frames) = (0, 0);
     for table in column("SELECT name FROM sqlite_schema WHERE type = 'table'") {
         let mut statement = file.prepare(&format!("SELECT * FROM \"{table}\"")).expect("SQL");

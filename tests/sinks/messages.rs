@@ -8,35 +8,29 @@ use std::{
 
 use kubediff::{
     cluster::store::{Place, Store},
-    event::{Class, Event, Kind, OwnerRef},
+    event::{Kind, Redacted},
     ledger::{Ledger, retention::Keep},
     sink::{self, Secret, Target, sample},
 };
 
-use super::{Rig, subject::Subject};
+use super::{
+    Rig,
+    subject::Subject,
+    told::{self, Wish},
+};
 use crate::harness::{
     PATIENCE, Slack, poll,
     slack::{self, Message},
 };
 
-fn rollout() -> Arc<Event> {
-    let mut event = sample::event_now();
-    event.resource.name = "web".into();
-    Arc::new(event)
+const OLD: Wish<'static> = Wish { image: "nginx:1.25", replicas: 3 };
+
+fn rollout() -> Arc<Redacted> {
+    told::updated("web", 1042, "kubectl-edit", OLD, Wish { image: "nginx:1.27", ..OLD })
 }
 
-fn pod(n: usize, kind: Kind) -> Arc<Event> {
-    let mut event = sample::event_now();
-    event.kind = kind;
-    event.resource.kind = "Pod".into();
-    event.resource.resource = "pods".into();
-    event.resource.group.clear();
-    event.resource.name = format!("web-{}-{n}", kind.as_str());
-    event.owner = Some(OwnerRef { kind: "Deployment".into(), namespace: "shop".into(), name: "web".into() });
-    event.classes = vec![Class::Lifecycle];
-    event.changes.clear();
-    event.summary = format!("Pod web-{n} {}", kind.as_str());
-    Arc::new(event)
+fn pod(n: usize, kind: Kind) -> Arc<Redacted> {
+    told::pod(&format!("web-{}-{n}", kind.as_str()), kind)
 }
 
 /// The messages of the channel itself, those in threads not counted.
@@ -114,13 +108,12 @@ async fn two_managers_that_undo_each_other_are_one_message_that_says_so() {
     let folder = tempfile::tempdir().unwrap();
     let rig = Rig::open(&folder.path().join("k.db"), &subject).await;
     for n in 0..6 {
-        let mut event = sample::event_now();
-        event.actors[0].manager = if n % 2 == 0 { "hpa".into() } else { "argocd-controller".into() };
-        let (from, to) = if n % 2 == 0 { (3, 5) } else { (5, 3) };
-        event.changes[0].field = "spec.replicas".into();
-        event.changes[0].from = Some(from.into());
-        event.changes[0].to = Some(to.into());
-        rig.append([Arc::new(event)]).await;
+        let (few, many) = (OLD, Wish { replicas: 5, ..OLD });
+        let fight = match n % 2 {
+            0 => told::updated("web", n, "hpa", few, many),
+            _ => told::updated("web", n, "argocd-controller", many, few),
+        };
+        rig.append([fight]).await;
         // A part of it is told before the rest happens.
         if n == 2 {
             rig.delivered("half of the fight").await;

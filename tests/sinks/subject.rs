@@ -7,10 +7,11 @@ use std::{
 };
 
 use kubediff::{
-    event::Event,
-    sink::{self, Built, Retry, Secret, Settings, Target, sample, slack, stdout, webhook},
+    event::Redacted,
+    sink::{self, Built, Retry, Secret, Settings, Target, slack, stdout, webhook},
 };
 
+use super::told::{self, Wish};
 use crate::harness::{Answer, Received, Receiver, Slack, slack as fake};
 
 /// A sink and its other side.
@@ -37,16 +38,10 @@ pub fn quick() -> Retry {
 }
 
 /// A change of an object, told apart by a word that is in every rendering.
-pub fn event(object: usize, version: usize) -> Arc<Event> {
-    let mut event = sample::event_now();
-    event.resource.name = format!("web-{object}");
-    event.resource.resource_version = version.to_string();
-    event.summary = word(object, version);
-    // Where there is no sentence there is a patch.
-    let patch = serde_json::json!([{"op": "replace", "path": "/spec/replicas", "value": word(object, version)}]);
-    event.patch = serde_json::from_value(patch).ok();
-    event.owner = None;
-    Arc::new(event)
+pub fn event(object: usize, version: usize) -> Arc<Redacted> {
+    let image = word(object, version);
+    let (from, to) = (Wish { image: "nginx:1.25", replicas: 3 }, Wish { image: &image, replicas: 3 });
+    told::updated(&format!("web-{object}"), version, "kubectl-edit", from, to)
 }
 
 pub fn word(object: usize, version: usize) -> String {

@@ -3,7 +3,7 @@
 use std::{io::Read, sync::Arc};
 
 use kubediff::{
-    event::Event,
+    event::Redacted,
     sink::{Outcome, Secret, Sink, webhook},
 };
 use serde_json::Value;
@@ -11,7 +11,7 @@ use serde_json::Value;
 use super::subject::event;
 use crate::harness::{Answer, Receiver, certs::CA};
 
-async fn send(settings: &webhook::Settings, batch: &[Arc<Event>]) -> Outcome {
+async fn send(settings: &webhook::Settings, batch: &[Arc<Redacted>]) -> Outcome {
     webhook::Webhook::new(settings).unwrap().send(batch).await
 }
 

@@ -21,7 +21,7 @@ use crate::{
         source::{Discovered, Error, Frames, List, Page, Source, Unavailable, Watch, script::world::World},
         store::{Journal, Place, Seen, Within, Writing},
     },
-    redact::Door,
+    redact::{Door, Said},
 };
 
 const fn millis(n: u64) -> Duration {
@@ -93,13 +93,13 @@ impl Worlds {
             return Err(error.clone());
         }
         if inner.forbidden.contains(&name) {
-            return Err(Error::Forbidden(format!("{name} is forbidden")));
+            return Err(Error::Forbidden(Said::own(format!("{name} is forbidden"))));
         }
         match inner.worlds.get(&name) {
             // No object has a label.
             Some((resource, _)) if !feed.labels.is_empty() => Ok(World::new(resource.clone(), true)),
             Some((_, world)) if inner.served[&name] <= Instant::now() => Ok(world.clone()),
-            _ => Err(Error::NotFound(name)),
+            _ => Err(Error::NotFound(Said::own(name))),
         }
     }
 }

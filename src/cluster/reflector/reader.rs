@@ -20,6 +20,7 @@ use crate::{
     cluster::{
         Feed, Version,
         discovery::Trigger,
+        ear::{Heard, Listing},
         source::{Error, List, Named, Source},
     },
     redact::{Document, Door, Refused},
@@ -74,6 +75,7 @@ impl Settings {
 /// What all reflectors of one source have in common.
 pub struct Shared {
     lists: Arc<Semaphore>,
+    heard: Arc<Heard>,
     /// Groups whose server refused a streaming list, and until when that is believed. An aggregated API says nothing
     /// about the others.
     no_streams: Mutex<HashMap<String, Option<Instant>>>,
@@ -83,11 +85,17 @@ pub struct Shared {
 impl Shared {
     /// At most `lists` lists at once. `discovery` is told when a resource is found to be served no more.
     pub fn new(lists: usize, discovery: Option<Trigger>) -> Arc<Self> {
-        Arc::new(Self { lists: Arc::new(Semaphore::new(lists.max(1))), no_streams: Mutex::default(), discovery })
+        let lists = Arc::new(Semaphore::new(lists.max(1)));
+        Arc::new(Self { lists, heard: Arc::default(), no_streams: Mutex::default(), discovery })
     }
 
-    pub(super) async fn list_permit(&self) -> OwnedSemaphorePermit {
-        Arc::clone(&self.lists).acquire_owned().await.expect("the semaphore is never closed")
+    pub(in crate::cluster) fn heard(&self) -> &Arc<Heard> {
+        &self.heard
+    }
+
+    pub(super) async fn list_permit(&self) -> ListPermit {
+        let permit = Arc::clone(&self.lists).acquire_owned().await.expect("the semaphore is never closed");
+        ListPermit { _permit: permit, _listing: self.heard.list() }
     }
 
     /// `until`: `None` for good.
@@ -107,6 +115,13 @@ impl Shared {
             discovery.fire();
         }
     }
+}
+
+/// The right to read a list: there are only a few at once.
+#[derive(Debug)]
+pub(super) struct ListPermit {
+    _permit: OwnedSemaphorePermit,
+    _listing: Listing,
 }
 
 /// Reads one feed through the door.
@@ -268,6 +283,7 @@ impl Reader {
 
     /// Takes an object through the door. What is refused is told in the log, without a word of its content.
     pub(super) fn admit(&self, object: &[u8]) -> Admitted {
+        self.shared.heard.change(object.len());
         let refused = match self.door.admit(&self.feed.resource, object) {
             Ok(document) => {
                 let namespace = &document.meta().namespace;

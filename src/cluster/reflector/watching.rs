@@ -15,7 +15,7 @@ use crate::{
         Version,
         source::{Error, Frame, Frames},
     },
-    redact::Document,
+    redact::{Document, Said},
 };
 
 /// A watch that is open, or a streaming list.
@@ -167,7 +167,7 @@ impl Gather {
                 }
                 let before = self.at.as_ref().unwrap_or(at);
                 if version.cmp_within(before) == Some(Ordering::Less) {
-                    let text = format!("it is at {version}, before {before}");
+                    let text = Said::own(format!("it is at {version}, before {before}"));
                     return Some(Then::Failed(Error::TooNew(text).into()));
                 }
                 self.pass(version);

@@ -19,7 +19,7 @@ use self::wire::{Line, Lines, Query};
 use super::{Discovered, Error, Frame, Frames, List, Page, Source, Watch};
 use crate::{
     cluster::{Feed, Resource},
-    redact::Sentences,
+    redact::{Said, Sentences},
 };
 
 #[derive(Clone, Debug)]
@@ -76,7 +76,7 @@ impl Api {
             .header(header::ACCEPT, accept)
             .header(header::ACCEPT_ENCODING, "identity")
             .body(Body::empty())
-            .map_err(|error| Error::Invalid(format!("the request could not be built: {error}")))?;
+            .map_err(|error| Error::Invalid(Said::own(format!("the request could not be built: {error}"))))?;
         let response = tokio::time::timeout(self.settings.request_timeout, self.client.send(request))
             .await
             .map_err(|_| Error::Connection("no answer in time".into()))?
@@ -293,10 +293,8 @@ impl Status {
             message = if reason.is_empty() { words.unwrap_or("no reason given").to_owned() } else { reason.clone() };
         }
         // Servers quote what they do not understand, and that may be a Secret.
-        message = sentences.masked(&message);
-        if let Some((end, _)) = message.char_indices().nth(300) {
-            message.truncate(end);
-        }
+        let mut message = sentences.masked(&message);
+        message.cut(300);
         let details = self.details.unwrap_or_default();
         let too_new = message.contains("Too large resource version")
             || details.causes.iter().flatten().any(|cause| cause.reason.as_deref() == Some("ResourceVersionTooLarge"));

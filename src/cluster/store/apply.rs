@@ -10,7 +10,7 @@ use super::{
     codec::{Decoder, Encoder},
     ended::{self, Ended},
     keys::{self, Entry, Key, Keys, stamp},
-    row::{self, Frames, Row},
+    row::{self, Row},
     writer::{Batch, FeedState, Feeds, Put},
 };
 use crate::{
@@ -254,35 +254,25 @@ impl Work<'_> {
     }
 
     fn insert(&mut self, feed: FeedId, document: &Document) -> Result<i64, rusqlite::Error> {
-        let resource = self.feeds.0.get(&feed).map_or(String::new(), |state| state.resource.clone());
-        let mut frame = |json: &[u8]| self.encoder.encode(&resource, json).to_vec();
-        let [metadata, body, status] =
-            [Part::Metadata, Part::Body, Part::Status].map(|part| frame(&document.section(part).json));
-        let managed = frame(document.managed_fields());
-        let frames = Frames { sections: [&metadata, &body, &status], managed: &managed };
-        let id = row::insert(self.transaction, feed, document, &frames)?;
+        let resource = self.feeds.0.get(&feed).map_or("", |state| &state.resource);
+        let [metadata, body, status] = Part::ALL.map(|part| &*document.section(part).json);
+        let frames = self.encoder.encode(resource, [metadata, body, status, document.managed_fields()]);
+        let id = row::insert(self.transaction, feed, document, frames)?;
         self.index(feed, id, document)?;
         Ok(id)
     }
 
     /// Sections that did not change keep their frames.
     fn update(&mut self, feed: FeedId, row: &Row, document: &Document) -> Done {
-        let resource = self.feeds.0.get(&feed).map_or(String::new(), |state| state.resource.clone());
-        let mut sections: [Option<Vec<u8>>; 3] = [None, None, None];
-        for part in [Part::Metadata, Part::Body, Part::Status] {
-            let section = document.section(part);
-            if section.hash != row.hashes[part as usize] {
-                sections[part as usize] = Some(self.encoder.encode(&resource, &section.json).to_vec());
-            }
+        let resource = self.feeds.0.get(&feed).map_or("", |state| &state.resource);
+        let same = Part::ALL.map(|part| document.section(part).hash == row.hashes[part as usize]);
+        let text = |part: Part| if same[part as usize] { &[] } else { &*document.section(part).json };
+        let [metadata, body, status] = Part::ALL.map(text);
+        let mut frames = self.encoder.encode(resource, [metadata, body, status, document.managed_fields()]);
+        for part in Part::ALL.map(|part| part as usize).into_iter().filter(|part| same[*part]) {
+            frames[part] = &row.frames[part];
         }
-        let managed = self.encoder.encode(&resource, document.managed_fields()).to_vec();
-        let at = |part: usize| sections[part].as_deref().unwrap_or(&row.frames[part]);
-        row::update(
-            self.transaction,
-            row.id,
-            document,
-            &Frames { sections: [at(0), at(1), at(2)], managed: &managed },
-        )?;
+        row::update(self.transaction, row.id, document, frames)?;
         self.index(feed, row.id, document)
     }
 

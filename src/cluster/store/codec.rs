@@ -16,13 +16,17 @@ const FIRST_TRAINING: u64 = 100;
 /// Objects that a training looks at: thirty times the dictionary and more, if they are pods.
 const SAMPLES: u64 = 200;
 
+/// Bytes of a buffer that are kept: one giant object must not leave its room behind.
+const KEPT: usize = 64 * 1024;
+
 /// Compresses on behalf of the one writer.
 pub(super) struct Encoder {
     context: CCtx<'static>,
     dictionaries: HashMap<String, CDict<'static>>,
     /// How many objects a resource had when a dictionary was last made of them, or could not be made.
     tried: HashMap<String, u64>,
-    buffer: Vec<u8>,
+    /// One for each part of an object.
+    buffers: [Vec<u8>; 4],
 }
 
 impl Encoder {
@@ -37,25 +41,29 @@ impl Encoder {
             dictionaries.insert(resource.clone(), CDict::create(row.get_ref(2)?.as_blob()?, LEVEL));
             tried.insert(resource, row.get::<_, i64>(1)?.unsigned_abs());
         }
-        Ok(Self { context: CCtx::create(), dictionaries, tried, buffer: Vec::new() })
+        Ok(Self { context: CCtx::create(), dictionaries, tried, buffers: Default::default() })
     }
 
-    /// The frame of some JSON text; nothing for nothing.
-    pub(super) fn encode(&mut self, resource: &str, json: &[u8]) -> &[u8] {
-        self.buffer.clear();
-        if json.is_empty() {
-            return &self.buffer;
+    /// The frames of some JSON texts; nothing for nothing.
+    pub(super) fn encode(&mut self, resource: &str, texts: [&[u8]; 4]) -> [&[u8]; 4] {
+        let dictionary = self.dictionaries.get(resource);
+        for (json, buffer) in texts.into_iter().zip(&mut self.buffers) {
+            buffer.clear();
+            buffer.shrink_to(KEPT);
+            if json.is_empty() {
+                continue;
+            }
+            buffer.reserve(zstd_safe::compress_bound(json.len()));
+            let result = match dictionary {
+                Some(dictionary) => self.context.compress_using_cdict(buffer, json, dictionary),
+                None => self.context.compress(buffer, json, LEVEL),
+            };
+            // With room for the bound, zstd has no way to fail.
+            if let Err(code) = result {
+                unreachable!("zstd: {}", zstd_safe::get_error_name(code));
+            }
         }
-        self.buffer.reserve(zstd_safe::compress_bound(json.len()));
-        let result = match self.dictionaries.get(resource) {
-            Some(dictionary) => self.context.compress_using_cdict(&mut self.buffer, json, dictionary),
-            None => self.context.compress(&mut self.buffer, json, LEVEL),
-        };
-        // With room for the bound, zstd has no way to fail.
-        if let Err(code) = result {
-            unreachable!("zstd: {}", zstd_safe::get_error_name(code));
-        }
-        &self.buffer
+        self.buffers.each_ref().map(Vec::as_slice)
     }
 
     /// Samples for a dictionary, when the objects of a resource have become enough for one, or many more than the last

@@ -68,7 +68,7 @@ pub(super) fn add(keys: &mut Keys, namespace: &str, name: &str, entry: Entry) {
     }
 }
 
-/// The keys are hashes already.
+/// The keys are hashes already, by themselves or with the number of a feed.
 #[derive(Default)]
 pub(super) struct AsIs(u64);
 
@@ -82,6 +82,11 @@ impl Hasher for AsIs {
     }
 
     fn write_u64(&mut self, hash: u64) {
-        self.0 = hash;
+        self.0 ^= hash;
+    }
+
+    /// The number of a feed.
+    fn write_i64(&mut self, number: i64) {
+        self.0 ^= number.cast_unsigned().wrapping_mul(0x9e37_79b9_7f4a_7c15);
     }
 }

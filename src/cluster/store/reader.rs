@@ -119,6 +119,11 @@ impl Reader {
         &self.connection
     }
 
+    /// For those who watch over it.
+    pub(crate) fn connection_mut(&mut self) -> &mut Connection {
+        &mut self.connection
+    }
+
     /// Holds the present moment: later reads of this connection see nothing newer.
     pub(super) fn hold_moment(&self) -> Result<(), rusqlite::Error> {
         self.connection.execute_batch("BEGIN")?;

@@ -202,17 +202,12 @@ fn meta(version: Version, generation: Option<i64>, metadata: &[u8]) -> Meta {
     }
 }
 
-/// What of a document goes into its row.
-pub(super) struct Frames<'a> {
-    pub(super) sections: [&'a [u8]; 3],
-    pub(super) managed: &'a [u8],
-}
-
+/// `frames`: of the sections, and of the managed fields.
 pub(super) fn insert(
     connection: &Connection,
     feed: i64,
     document: &Document,
-    frames: &Frames<'_>,
+    frames: [&[u8]; 4],
 ) -> Result<i64, rusqlite::Error> {
     let (meta, [metadata, body, status]) = (document.meta(), hashes(document));
     connection
@@ -229,10 +224,10 @@ pub(super) fn insert(
             metadata,
             body,
             status,
-            frames.sections[0],
-            frames.sections[1],
-            frames.sections[2],
-            frames.managed
+            frames[0],
+            frames[1],
+            frames[2],
+            frames[3],
         ])
 }
 
@@ -240,7 +235,7 @@ pub(super) fn update(
     connection: &Connection,
     id: i64,
     document: &Document,
-    frames: &Frames<'_>,
+    frames: [&[u8]; 4],
 ) -> Result<(), rusqlite::Error> {
     let (meta, [metadata, body, status]) = (document.meta(), hashes(document));
     connection
@@ -255,10 +250,10 @@ pub(super) fn update(
             metadata,
             body,
             status,
-            frames.sections[0],
-            frames.sections[1],
-            frames.sections[2],
-            frames.managed
+            frames[0],
+            frames[1],
+            frames[2],
+            frames[3],
         ])?;
     Ok(())
 }

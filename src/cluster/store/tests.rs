@@ -2,6 +2,7 @@
 
 mod audits;
 mod closing;
+mod reading;
 mod twins;
 
 use std::{

@@ -2,10 +2,12 @@
 
 use std::{
     collections::{HashMap, HashSet},
+    hash::BuildHasherDefault,
     sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
+        Arc, OnceLock,
+        atomic::{AtomicBool, AtomicU8, Ordering},
     },
+    thread::Thread,
     time::{Duration, Instant},
 };
 
@@ -18,7 +20,7 @@ use super::{
     apply::Work,
     codec::{self, Decoder, Encoder},
     file::{self, Hold, Opened},
-    keys::{Entry, Key, Keys},
+    keys::{AsIs, Entry, Key, Keys},
     subscription::Queue,
 };
 use crate::{
@@ -34,6 +36,54 @@ const LINGER: Duration = Duration::from_millis(5);
 /// While changes come one after the other, commits keep this distance: long beside what a commit costs, and short
 /// beside what anybody notices.
 const DISTANCE: Duration = Duration::from_millis(60);
+/// What goes along with changes is written after this long when there are none.
+const ALONG: Duration = Duration::from_millis(250);
+
+/// How long a command may wait for others. The order is that of urgency.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Patience {
+    /// Somebody waits for it; or it is part of a list, whose reader is held up by bytes that are not written yet.
+    None,
+    /// It is a change, or as good as one.
+    Soon,
+    /// It goes along with the next changes.
+    Along,
+}
+
+impl Patience {
+    /// From the last commit on.
+    fn distance(self) -> Duration {
+        match self {
+            Self::None => Duration::ZERO,
+            Self::Soon => DISTANCE,
+            Self::Along => ALONG,
+        }
+    }
+}
+
+/// How the writer's thread is reached beside its inbox: it is woken from a nap by those who are more urgent than what it
+/// waits with, and told that the program ends.
+#[derive(Debug, Default)]
+pub(super) struct Bell {
+    thread: OnceLock<Thread>,
+    /// Of what it waits with, as a number; 0 while it does not.
+    patience: AtomicU8,
+    /// There is no time to wait for a disk.
+    ending: AtomicBool,
+}
+
+impl Bell {
+    pub(super) fn end(&self) {
+        self.ending.store(true, Ordering::SeqCst);
+    }
+
+    /// To be called when the command is in the inbox: the writer looks there after it has said how patient it is.
+    pub(super) fn wake_for(&self, patience: Patience) {
+        if self.patience.load(Ordering::SeqCst) > patience as u8 {
+            self.thread.get().map(Thread::unpark);
+        }
+    }
+}
 
 pub(super) enum Command {
     Open {
@@ -69,8 +119,7 @@ pub(super) enum Command {
     },
     Write {
         write: Write,
-        /// Nobody waits for it.
-        patient: bool,
+        patience: Patience,
         reply: oneshot::Sender<()>,
     },
     /// A dictionary is made of a resource's objects, or cannot be.
@@ -83,12 +132,11 @@ pub(super) enum Command {
 }
 
 impl Command {
-    /// Whether it may wait for the next one. A list may not: who reads it is held up by bytes that are not written yet.
-    fn is_patient(&self) -> bool {
+    pub(super) fn patience(&self) -> Patience {
         match self {
-            Self::Put { update, .. } => matches!(update, Put::Applied(_) | Put::Deleted(_) | Put::Bookmark(_)),
-            Self::Write { patient, .. } => *patient,
-            _ => false,
+            Self::Put { update: Put::Applied(_) | Put::Deleted(_) | Put::Bookmark(_), .. } => Patience::Soon,
+            Self::Write { patience, .. } => *patience,
+            _ => Patience::None,
         }
     }
 }
@@ -128,7 +176,7 @@ pub(super) struct OpenedFeed {
 
 /// The open feeds.
 #[derive(Default)]
-pub(super) struct Feeds(pub(super) HashMap<FeedId, FeedState>);
+pub(super) struct Feeds(pub(super) HashMap<FeedId, FeedState, BuildHasherDefault<AsIs>>);
 
 pub(super) struct FeedState {
     pub(super) feed: Feed,
@@ -163,7 +211,7 @@ impl Feeds {
 /// What a batch changed, taken over when it is committed.
 #[derive(Default)]
 pub(super) struct Batch {
-    pub(super) keys: HashMap<(FeedId, Key), Option<Entry>>,
+    pub(super) keys: HashMap<(FeedId, Key), Option<Entry>, BuildHasherDefault<AsIs>>,
     pub(super) answers: Vec<Answer>,
     pub(super) cursors: HashMap<FeedId, Version>,
     /// Feeds that know everything only after this version from now on.
@@ -209,9 +257,8 @@ pub(super) struct Writer {
     grown: HashSet<String>,
     health: watch::Sender<Health>,
     last_commit: Option<Instant>,
-    /// The program ends: there is no time to wait for a disk.
-    ending: Arc<AtomicBool>,
     vitals: Arc<Vitals>,
+    bell: Arc<Bell>,
     _hold: Hold,
 }
 
@@ -222,8 +269,8 @@ impl Writer {
         inbox: mpsc::UnboundedReceiver<Command>,
         trained: mpsc::WeakUnboundedSender<Command>,
         health: watch::Sender<Health>,
-        ending: Arc<AtomicBool>,
         vitals: Arc<Vitals>,
+        bell: Arc<Bell>,
     ) -> Result<Self, OpenError> {
         let Opened { connection, path, hold, .. } = opened;
         let encoder = Encoder::load(&connection).map_err(|source| OpenError::Sql { path: path.clone(), source })?;
@@ -240,13 +287,14 @@ impl Writer {
             grown: HashSet::new(),
             health,
             last_commit: None,
-            ending,
             vitals,
+            bell,
             _hold: hold,
         })
     }
 
     pub(super) fn run(mut self) {
+        let _ = self.bell.thread.set(std::thread::current());
         while let Some(first) = self.inbox.blocking_recv() {
             let mut commands = self.gather(first);
             let last = commands.iter().position(|command| matches!(command, Command::End));
@@ -263,36 +311,45 @@ impl Writer {
 
     /// Waits for company in few, long naps: a thread that wakes for each command costs more than the commands do.
     fn gather(&mut self, first: Command) -> Vec<Command> {
-        let began = Instant::now();
-        let due = self.last_commit.map_or(began, |last| last + DISTANCE);
-        let mut patient = first.is_patient();
+        let mut patience = first.patience();
+        // Since when it waits with one that is so urgent.
+        let mut began = Instant::now();
         let mut commands = vec![first];
         loop {
             let before = commands.len();
             while commands.len() < BATCH_COMMANDS
                 && let Ok(command) = self.inbox.try_recv()
             {
-                patient &= command.is_patient();
+                if command.patience() < patience {
+                    (patience, began) = (command.patience(), Instant::now());
+                }
                 commands.push(command);
             }
             if commands.len() >= BATCH_COMMANDS || matches!(commands.last(), Some(Command::End)) {
                 return commands;
             }
             let now = Instant::now();
-            if patient && due > began {
-                match due.checked_duration_since(now).filter(|rest| !rest.is_zero()) {
-                    // In parts: what comes meanwhile may be less patient.
-                    Some(rest) => std::thread::sleep(rest.min(2 * LINGER)),
-                    None => return commands,
-                }
-                continue;
-            }
-            let alone = commands.len() == before && now - began >= LINGER;
-            if alone || now - began >= BATCH_TIME {
+            let due = self.last_commit.map_or(began, |last| last + patience.distance());
+            let rest = if due > began {
+                due.saturating_duration_since(now)
+            } else {
+                let alone = commands.len() == before && now - began >= LINGER;
+                if alone || now - began >= BATCH_TIME { Duration::ZERO } else { LINGER }
+            };
+            if rest.is_zero() {
                 return commands;
             }
-            std::thread::sleep(LINGER);
+            self.nap(patience, rest);
         }
+    }
+
+    fn nap(&self, patience: Patience, rest: Duration) {
+        self.bell.patience.store(patience as u8, Ordering::SeqCst);
+        // What came before that was said has woken nobody.
+        if self.inbox.is_empty() || patience == Patience::None {
+            std::thread::park_timeout(rest);
+        }
+        self.bell.patience.store(0, Ordering::SeqCst);
     }
 
     /// `None` when it never will: the file is damaged, or the program ends before there is room. What is not committed is
@@ -322,7 +379,7 @@ impl Writer {
                     return None;
                 }
                 Err(error) => {
-                    if self.ending.load(Ordering::SeqCst) {
+                    if self.bell.ending.load(Ordering::SeqCst) {
                         tracing::warn!(%error, "the last changes could not be stored; they are read again after the next start");
                         return None;
                     }

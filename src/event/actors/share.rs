@@ -2,7 +2,7 @@
 
 use std::cell::Cell;
 
-use super::{COMPARISONS, Entry, parse, split};
+use super::{Entry, STEPS, parse, split};
 use crate::event::{Actor, path::Spot};
 
 /// Says for each of several actors which changes it made, by the entries that it has for them: of what is there in the
@@ -11,7 +11,7 @@ pub(crate) fn share(actors: &mut [Actor], before: &[u8], after: &[u8], spots: &[
     if actors.len() < 2 {
         return;
     }
-    let budget = Cell::new(COMPARISONS);
+    let budget = Cell::new(STEPS);
     let of_actors = |text| -> Vec<(usize, Entry<'_>)> {
         let entries = split(text).into_iter().filter_map(parse);
         let known = entries.filter_map(|entry| {

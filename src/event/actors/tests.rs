@@ -1,5 +1,7 @@
 use serde_json::{Value, json};
 
+use proptest::prelude::*;
+
 use super::*;
 use crate::diff::{Change, Op};
 
@@ -259,5 +261,39 @@ fn peoples_own_tools_are_by_hand_and_controllers_gitops_and_helm_are_not() {
         "argo-controller",
     ] {
         assert!(!by_hand(manager), "{manager}");
+    }
+}
+
+/// Names and, inside of them, sets again or anything else.
+fn arbitrary_set() -> impl Strategy<Value = Value> {
+    let leaf = prop_oneof![
+        Just(json!({})),
+        Just(json!(null)),
+        Just(json!([{"a": "}"}, 1])),
+        any::<String>().prop_map(Value::from)
+    ];
+    leaf.prop_recursive(4, 64, 6, |inner| {
+        prop::collection::btree_map(any::<String>(), inner, 0..6)
+            .prop_map(|map| Value::Object(map.into_iter().collect()))
+    })
+}
+
+proptest! {
+    #[test]
+    fn a_set_is_walked_as_it_would_be_parsed(set in arbitrary_set()) {
+        let text = set.to_string();
+        let walked: Vec<_> = Fields(&text).sets().map(|(name, inside)| (name.into_owned(), inside.0)).collect();
+        let parsed: Vec<_> = set.as_object().into_iter().flatten().map(|(name, inside)| (name.clone(), inside.to_string())).collect();
+        prop_assert_eq!(walked.len(), parsed.len());
+        for (walked, parsed) in walked.iter().zip(&parsed) {
+            prop_assert_eq!((&walked.0, walked.1), (&parsed.0, parsed.1.as_str()));
+        }
+    }
+
+    #[test]
+    fn whatever_a_set_looks_like_it_is_walked_to_an_end(text in "[\\[\\]{}\",:\\\\a]{0,40}") {
+        let names = Fields(&text).sets().count();
+        prop_assert!(names <= text.len());
+        Fields(&text).depth(&[Step::Key("a".into()), Step::Key("b".into())], &Cell::new(STEPS));
     }
 }

@@ -7,7 +7,7 @@ use super::{
     super::fixture::{self, event, managed},
     *,
 };
-use crate::{event::owner::Unknown, redact::Owner};
+use crate::{diff::Keys, event::owner::Unknown};
 
 const DEPLOYMENT: &str = "{apiVersion: apps/v1, kind: Deployment, metadata: {name: web, namespace: shop, creationTimestamp: '2026-11-16T10:00:00Z'}, ";
 const OLD: &str = "spec: {template: {spec: {containers: [{name: web, image: 'nginx:1.25'}]}}}}";
@@ -93,11 +93,13 @@ fn what_two_replicas_learn_in_different_ways_has_the_same_id() {
 
 #[test]
 fn the_owner_is_the_root_of_the_chain() {
-    let owner = Owner { kind: "ReplicaSet".into(), name: "web-5d".into(), controller: true, ..Owner::default() };
-    let meta = Meta { name: "web-5d-x".into(), namespace: "shop".into(), owners: vec![owner], ..Meta::default() };
-    let document = fixture::yaml("{apiVersion: v1, kind: Pod, metadata: {name: web-5d-x}}");
-    let new = State { meta: &meta, document: &document, managed_fields: b"[]" };
-    let resource = fixture::resource(&document);
+    let object = fixture::yaml(
+        "{apiVersion: v1, kind: Pod, metadata: {name: web-5d-x, namespace: shop, ownerReferences: [
+            {apiVersion: apps/v1, kind: ReplicaSet, name: web-5d, uid: u, controller: true}]}}",
+    );
+    let resource = fixture::resource(&object);
+    let document = fixture::admit(&resource, &object);
+    let new = State { document: &document, contents: &document.contents() };
     let time = fixture::TIME.parse().unwrap();
     let event = fixture::builder().build(&resource, Observed::Late, time, What::Created { new }, &Unknown);
     assert_eq!(
@@ -161,20 +163,17 @@ fn the_documentation_names_every_field_and_class() {
 
 #[test]
 fn a_huge_change_does_not_take_forever() {
-    let document = |value: &str| {
-        let list: Vec<Value> =
-            (0..2_000).map(|i| json!({"name": format!("n{i}"), "value": format!("{value}{i}")})).collect();
-        json!({"metadata": {"name": "g"}, "spec": {"list": list, "rules": list}, "subjects": list, "rules": list,
-            "status": {"conditions": list}})
-    };
     let owned: serde_json::Map<_, _> =
         (50_000..52_000).map(|i| (format!("k:{{\"name\":\"n{i}\"}}"), json!({"f:value": {}}))).collect();
     let managed_fields = json!([{"manager": "m", "operation": "Update", "apiVersion": "v1", "time": fixture::TIME,
-        "fieldsV1": {"f:spec": {"f:list": owned}}}])
-    .to_string();
-    let (old, new) = (document("a"), document("b"));
-    let diff = crate::diff::diff(&old, &new, &crate::diff::Keys::default());
-    let meta = Meta { name: "g".into(), ..Meta::default() };
+        "fieldsV1": {"f:spec": {"f:list": owned}}}]);
+    let object = |value: &str, managed_fields: &Value| {
+        let list: Vec<Value> =
+            (0..2_000).map(|i| json!({"name": format!("n{i}"), "value": format!("{value}{i}")})).collect();
+        json!({"metadata": {"name": "g", "managedFields": managed_fields}, "spec": {"list": list, "rules": list},
+            "subjects": list, "rules": list, "status": {"conditions": list}})
+    };
+    let (old, new) = (object("a", &json!([])), object("b", &managed_fields));
     for (api, kind) in [
         ("acme.example/v1", "Gadget"),
         ("rbac.authorization.k8s.io/v1", "ClusterRole"),
@@ -183,9 +182,11 @@ fn a_huge_change_does_not_take_forever() {
         ("v1", "Node"),
     ] {
         let resource = fixture::resource(&json!({"apiVersion": api, "kind": kind}));
-        let state = |document| State { meta: &meta, document, managed_fields: b"[]" };
-        let new = State { managed_fields: managed_fields.as_bytes(), ..state(&new) };
-        let what = What::Updated { old: state(&old), new, diff: diff.clone() };
+        let (old, new) = (fixture::admit(&resource, &old), fixture::admit(&resource, &new));
+        let (was, is) = (old.contents(), new.contents());
+        let diff = crate::diff::documents(&was, &is, &Keys::default());
+        let (old, new) = (State { document: &old, contents: &was }, State { document: &new, contents: &is });
+        let what = What::Updated { old, new, diff };
         let started = std::time::Instant::now();
         let time = fixture::TIME.parse().unwrap();
         let event = fixture::builder().build(&resource, Observed::Live, time, what, &Unknown);

@@ -79,7 +79,7 @@ fn kinds_have_their_families() {
         "spec resources storage",
     );
     are(
-        "{apiVersion: v1, kind: Node, metadata: {name: n}, ",
+        "{apiVersion: v1, kind: Node, metadata: {name: node-1}, ",
         "spec: {a: 1}}",
         "spec: {a: 1, unschedulable: true}}",
         "spec scheduling",

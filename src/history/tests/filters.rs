@@ -1,7 +1,13 @@
 //! Filters, paging, counts: the same answers from the search as from a look at every row.
 
+use std::time::Duration;
+
 use super::*;
-use crate::{diff::Change, event::Class, history::sight::Place as Spot};
+use crate::{
+    diff::Change,
+    event::Class,
+    history::{plan::Sooner, sight::Place as Spot},
+};
 
 /// n-th event of a small, varied history, ten seconds apart.
 fn event(n: i64) -> Event {
@@ -61,6 +67,20 @@ fn walk(history: &History, filter: &Filter, sight: &Sight, order: Order) -> Vec<
     }
 }
 
+/// Row by row, as a small ledger is looked at; by words that are spelt out, at once and part by part; by words that are
+/// gathered; and without beginnings.
+const WAYS: [Sooner; 5] = {
+    let spelt = Sooner { looked_at: 0, ..Sooner::USUAL };
+    let gathered = Sooner { spelt: 0, ..spelt };
+    [
+        Sooner::USUAL,
+        spelt,
+        Sooner { at_once: Duration::ZERO, ..spelt },
+        gathered,
+        Sooner { gathered: 0, gathered_of_text: 0, at_once: Duration::ZERO, ..gathered },
+    ]
+};
+
 /// A filter, and what it means.
 type Case = (&'static [(&'static str, &'static str)], Box<dyn Fn(&Event) -> bool>);
 
@@ -84,6 +104,11 @@ fn cases() -> Vec<Case> {
         case(&[("name", "web-1"), ("name", "db-2")], |e| matches!(e.resource.name.as_str(), "web-1" | "db-2")),
         case(&[("name", "Odd Name:ä-3")], |e| e.resource.name == "Odd Name:ä-3"),
         case(&[("name", "w*-1")], |e| e.resource.name == "web-1"),
+        case(&[("name", "*B-1")], |e| matches!(e.resource.name.as_str(), "web-1" | "db-1")),
+        case(&[("name", "WEB-*")], |e| e.resource.name.starts_with("web-")),
+        case(&[("name", "*_*")], |_| false),
+        case(&[("name", "*%b-1")], |_| false),
+        case(&[("name", "!w*")], |e| !e.resource.name.starts_with("web-")),
         case(&[("owner", "Deployment/shop/web-0")], |e| {
             e.resource.kind == "Deployment" && e.resource.namespace == "shop" && e.resource.name == "web-0"
         }),
@@ -99,6 +124,7 @@ fn cases() -> Vec<Case> {
         case(&[("hand", "false"), ("observed", "live")], |e| !e.by_hand()),
         case(&[("observed", "late")], |_| false),
         case(&[("q", "nginx")], |_| true),
+        case(&[("q", "i")], |_| true),
         case(&[("q", "image of web12")], |e| e.changes[0].field.starts_with("spec.containers[web12")),
         case(&[("q", "web12 ")], |e| e.changes[0].field == "spec.containers[web12].image"),
         case(&[("q", "nginx:1.17 ")], |e| {
@@ -128,15 +154,20 @@ async fn every_filter_takes_the_same_events_with_and_without_the_search_and_pagi
             "searched" => rig.index().await,
             _ => {}
         }
-        let history = rig.history();
+        let mut history = rig.history();
         for (parameters, takes) in cases() {
             for sight in [&Sight::Everything, &only] {
                 let seen = |e: &Event| sight.may(&e.resource.group, &e.resource.resource, &e.resource.namespace);
                 let mut want: Vec<i64> = (0..EVENTS).filter(|n| takes(&event(*n)) && seen(&event(*n))).collect();
                 let filter = filter(parameters);
-                assert_eq!(walk(&history, &filter, sight, Order::Asc), want, "{round} {parameters:?} {sight:?}");
-                want.reverse();
-                assert_eq!(walk(&history, &filter, sight, Order::Desc), want, "{round} {parameters:?} {sight:?}");
+                for order in [Order::Asc, Order::Desc] {
+                    for way in WAYS {
+                        history.sooner = way;
+                        let found = walk(&history, &filter, sight, order);
+                        assert_eq!(found, want, "{round} {parameters:?} {sight:?} {way:?}");
+                    }
+                    want.reverse();
+                }
             }
         }
     }

@@ -4,7 +4,7 @@ use rusqlite::{Transaction, params};
 
 use super::super::now_ms;
 use crate::{
-    event::Event,
+    event::{Event, Redacted},
     sink::{
         Place,
         rollup::{self, Card, Story},
@@ -119,7 +119,7 @@ impl Telling {
         Self { story: before.clone(), before, lines: Vec::new(), more_lines: 0, damaged: 0 }
     }
 
-    pub(super) fn add(&mut self, event: &Event) {
+    pub(super) fn add(&mut self, event: &Redacted) {
         self.story.add(event);
         if self.lines.len() < THREAD_LINES {
             self.lines.push(rollup::line(event));

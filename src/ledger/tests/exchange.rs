@@ -16,7 +16,7 @@ impl Held {
 }
 
 impl Sink for Held {
-    fn send<'a>(&'a self, batch: &'a [Arc<Event>]) -> BoxFuture<'a, Outcome> {
+    fn send<'a>(&'a self, batch: &'a [Arc<Redacted>]) -> BoxFuture<'a, Outcome> {
         Box::pin(async move {
             self.begun.fetch_add(1, SeqCst);
             if let Ok(permit) = self.open.acquire().await {

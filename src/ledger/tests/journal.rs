@@ -69,10 +69,10 @@ async fn changes_of_stored_objects_become_events_whose_patches_chain() {
 
 /// Takes everything and keeps it.
 #[derive(Default)]
-struct Keeper(Mutex<Vec<Arc<Event>>>);
+struct Keeper(Mutex<Vec<Arc<Redacted>>>);
 
 impl Sink for Keeper {
-    fn send<'a>(&'a self, batch: &'a [Arc<Event>]) -> BoxFuture<'a, Outcome> {
+    fn send<'a>(&'a self, batch: &'a [Arc<Redacted>]) -> BoxFuture<'a, Outcome> {
         self.0.lock().unwrap().extend(batch.iter().cloned());
         Box::pin(async { Outcome::Delivered })
     }

@@ -456,14 +456,14 @@ struct Slow {
 impl sink::Chat for Slow {
     fn post<'a>(
         &'a self,
-        _: &'a sink::rollup::Card,
+        _: &'a sink::Card,
         _: Option<&'a sink::Place>,
     ) -> BoxFuture<'a, Result<Option<sink::Place>, sink::Failed>> {
         self.posts.lock().unwrap().push(self.lead.holds());
         Box::pin(std::future::ready(Ok(None)))
     }
 
-    fn update<'a>(&'a self, _: &'a sink::Place, _: &'a sink::rollup::Card) -> BoxFuture<'a, Result<(), sink::Failed>> {
+    fn update<'a>(&'a self, _: &'a sink::Place, _: &'a sink::Card) -> BoxFuture<'a, Result<(), sink::Failed>> {
         unreachable!("it has no messages that can be changed")
     }
 

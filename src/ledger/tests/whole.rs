@@ -19,12 +19,12 @@ use crate::{
 #[derive(Default)]
 struct Gate {
     open: AtomicBool,
-    taken: Mutex<Vec<Arc<Event>>>,
+    taken: Mutex<Vec<Arc<Redacted>>>,
     batch: usize,
 }
 
 impl Sink for Gate {
-    fn send<'a>(&'a self, batch: &'a [Arc<Event>]) -> BoxFuture<'a, Outcome> {
+    fn send<'a>(&'a self, batch: &'a [Arc<Redacted>]) -> BoxFuture<'a, Outcome> {
         Box::pin(async {
             if !self.open.load(SeqCst) {
                 return Outcome::retry("closed");
@@ -112,7 +112,7 @@ impl Rig {
     }
 
     /// Opens the gate and gives what came, when all has.
-    async fn taken(&self) -> Vec<Arc<Event>> {
+    async fn taken(&self) -> Vec<Arc<Redacted>> {
         self.settle().await;
         self.gate.open.store(true, SeqCst);
         let count = || -> i64 {
@@ -123,7 +123,7 @@ impl Rig {
         self.gate.taken.lock().unwrap().clone()
     }
 
-    fn check(&self, events: &[Arc<Event>]) {
+    fn check(&self, events: &[Arc<Redacted>]) {
         for event in events.iter().filter(|event| event.kind != Kind::Deleted) {
             let key = (event.resource.name.clone(), event.resource.resource_version.clone());
             assert_eq!(event.object.as_ref(), self.truth.get(&key), "{key:?}");

@@ -18,7 +18,8 @@ const CREDENTIALS: &[&str] = &[
     "oauth2_client_secret", "htpasswd", "keytab", "MEMCACHED_PASSWORD", "HTTP_PROXY_PASSWORD", "HTTP_PROXY_PASS",
     "GRPC_TOKEN", "PULL_TOKEN", "injectToken", "DB_PASSWORD_ADMIN", "PASSWORD_USER", "REDIS_PASSWORD_CACHE",
     "TOKEN_WEBHOOK", "TOKEN_SERVICE", "apiKeyBackend", "SECRET_KEY_SERVICE", "CLIENT_SECRET_ADMIN", "pin", "userPin",
-    "SIM_PIN", "kubeconfigdata", "kubeconfigData",
+    "SIM_PIN", "kubeconfigdata", "kubeconfigData", "DB_PW", "bindPW", "bind_pw", "rootpw", "DB_PASSWORT", "PASSKEY", "psk",
+    "PresharedKey", "wpa_psk", "HASH_SALT", "SSHPASS", "snmpCommunityString", "userlist.txt", ".netrc",
 ];
 
 /// Fields of the core API, and other names that describe or point to a credential.
@@ -41,7 +42,8 @@ const OTHERS: &[&str] = &[
     "fastcgi_pass", "grpc_pass", "memcached_pass", "pullSecret", "IMAGE_PULL_SECRET", "existingSecretName",
     "vault.hashicorp.com/agent-inject-secret-db", "secretManager", "secrets-operator", "secretBackend",
     "external-secrets-controller", "credentials.user", "secret-reader", "token.sh", "auth.js", "secrets.md",
-    "tokens.sql", "tokenList", "password-public", "pinned", "mapping", "pinCount", "ping",
+    "tokens.sql", "tokenList", "password-public", "pinned", "mapping", "pinCount", "ping", "SALT_MASTER", "salt-minion",
+    "basalt", "communityEdition", "userlist_enable", "httpWrapper", "pwHistoryCount", "netrcFile",
 ];
 
 #[test]

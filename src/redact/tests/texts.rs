@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use rustix::time::{ClockId, clock_gettime};
 use serde_json::json;
 
 use super::*;
@@ -32,6 +33,7 @@ fn base64_of_json_is_masked_also_when_it_is_cut_or_no_text() {
 fn only_the_secret_part_of_a_text_is_masked() {
     for (text, expected) in [
         ("password: hunter2", "password: ***"),
+        ("PORT=80\nDB_PASSWORD={hunter2\n", "PORT=80\nDB_PASSWORD=***\n"),
         ("a: 1\n  password: hunter2 # why\nb: 2", "a: 1\n  password: ***\nb: 2"),
         ("PASSWORD='it''s' PORT=1", "PASSWORD='***' PORT=1"),
         ("{\"a\": 1, \"token\": \"x\\\"y\"}", "{\"a\": 1, \"token\": \"***\"}"),
@@ -188,6 +190,26 @@ fn plain_texts_stay_as_they_are() {
         "kind: Deployment\nspec:\n  data: 1",
         "{\"secretName\": \"db\", \"tokenExpirationSeconds\": 3600}",
         "auth_request /validate;\nproxy_pass http://up;",
+        "export PGPASSWORD=$DB_PASSWORD\nTOKEN=$(cat /run/token)\n",
+        "mysql -uroot -p\"$ROOT\" shop && redis-cli -a $REDIS ping && docker login -u bob -p \"$TOKEN\"",
+        "docker run -p 8080:80 --user 1000:1000 nginx; mkdir -p /a/b; nc -w 3 web 80; ssh -p 22 web",
+        "docker login registry.example\ndocker run -p 80:80 nginx",
+        "mongod --port 27017 --bind_ip_all; mongosh -u bob -p --eval 1",
+        "kubectl create configmap web --from-literal=mode=fast",
+        "password = os.environ['DB_PASSWORD']\ntoken = get_token()\nkey = process.env.API_KEY",
+        "exclude = (\"password\", \"email\")\nfields = [\"token\", \"name\"]",
+        "password = ${?DB_PASSWORD}",
+        "<name>password.length</name><value>12</value>",
+        "INSERT INTO users (name, password) VALUES (?, ?); INSERT INTO shops (id) VALUES (7);",
+        "SELECT password FROM users WHERE token = ?;",
+        "SORT_KEY=created_at\nROUTING_KEY=orders.created\nCACHE_KEY=9f86d081884c7d659a2feaa0c55ad015",
+        "PublicKey = xTIBA5rboUvnH4htodjb6e697QjLERt1NAB4mZqp8Dg=",
+        "{\"keys\": [{\"kty\": \"RSA\", \"kid\": \"1\", \"n\": \"0vx7agoebGcQSuuPiLJXZptN9nndrQmb\", \"e\": \"AQAB\"}]}",
+        "ewogICJsZXZlbCI6ICJpbmZvIiwKICAiYSI6IDEKfQo=",
+        "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNkYPhfDwAChwGA60e6kgAAAABJRU5ErkJggg==",
+        "MFkwEwYHKoZIzj0CAQYIKoZIzj0DAQcDQgAEEVs/o5+uQbTjL3chynL4wXgUg2R9q9UU8I5mEovUf86QZ7kOBIjJwqnzD1omageEHWwHdBO6B+dFabmdT9POxg==",
+        "https://example.com/hooks/release, https://office.com/webhooks",
+        "the firewood network is reworked on > 5 nodes",
     ] {
         assert_eq!(masked(text), text);
     }
@@ -216,12 +238,118 @@ fn long_texts_take_linear_time() {
         "identified with ",
         "set password for ",
         "-----BEGIN a-----",
+        "mongosh -u a ",
+        "docker login ",
+        "user a on >b ",
+        "insert into a (password) values (",
+        "insert into a (password) values ('",
+        "define('password', 'a",
+        "<name>password</name><value>",
+        "name: PASSWORD\n",
+        "cGFzc3dvcmQ6IGh1bnRlcjIK ",
+        "cGFzc3dvcmQ6IGh1bnRlcjIKcGFzc3dvcmQ6IGh1bnRlcjIKcGFzc3dvcmQ6IGh1bnRlcjIK\n",
+        "LoginModule user_a=\"",
     ] {
         let raw = json!({"metadata": {"name": "a"}, "data": {"note": long(part)}}).to_string();
         let (door, kind, start) = (door(), resource("", "ConfigMap"), Instant::now());
         door.admit(&kind, raw.as_bytes()).expect("admitted");
         // Generous, for a debug build on a busy machine: a quadratic scan takes minutes.
         assert!(start.elapsed() < Duration::from_secs(60), "{part}: {:?}", start.elapsed());
+    }
+}
+
+#[test]
+fn base64_in_lines_is_read_as_one() {
+    use base64::{Engine, prelude::BASE64_STANDARD};
+    let wrap = |text: &str| -> String {
+        let packed = BASE64_STANDARD.encode(text);
+        let lines: Vec<&str> = packed.as_bytes().chunks(76).map(|line| std::str::from_utf8(line).unwrap()).collect();
+        lines.join("\n")
+    };
+    let key = format!("-----BEGIN PRIVATE KEY-----\n{}\n-----END PRIVATE KEY-----\n", "abcd".repeat(60));
+    assert_eq!(masked(&wrap(&key)), "***");
+    assert_eq!(masked(&format!("a: |\n{}\nport: 80\n", wrap(&key))), "a: |\n***\nport: 80\n");
+    // Wherever the password lies, across the end of a line too.
+    for before in 30..90 {
+        let file = wrap(&format!("{}\npassword: hunter2-hunter2\nport: 80\n", "x".repeat(before)));
+        assert_eq!(masked(&file), "***", "{before}");
+    }
+    let plain = wrap(&"level: info\n".repeat(20));
+    assert_eq!(masked(&plain), plain);
+}
+
+/// What a shell puts in the place of a variable is no password; where there is no shell, it is one.
+#[test]
+fn arguments_are_read_by_their_program() {
+    let command = |arguments: Value| {
+        let pod = json!({"metadata": {"name": "a"}, "spec": {"containers": [{"name": "c", "command": arguments}]}});
+        let text = admit("Pod", &pod).value()["spec"]["containers"][0]["command"].to_string();
+        regex::Regex::new("hmac:[0-9a-f]{12}").expect("a pattern").replace_all(&text, "***").into_owned()
+    };
+    for (arguments, expected) in [
+        (
+            json!(["/usr/bin/redis-cli", "-a", "correct horse", "ping"]),
+            json!(["/usr/bin/redis-cli", "-a", "***", "ping"]),
+        ),
+        (json!(["redis-cli", "-a", "$ecret"]), json!(["redis-cli", "-a", "***"])),
+        (json!(["redis-cli", "-a", "$(PASSWORD)"]), json!(["redis-cli", "-a", "$(PASSWORD)"])),
+        (json!(["mysqldump", "-h", "db", "-phunter2", "shop"]), json!(["mysqldump", "-h", "db", "-p***", "shop"])),
+        (json!(["docker", "run", "-p", "80:80", "web"]), json!(["docker", "run", "-p", "80:80", "web"])),
+        (json!(["docker", "run", "--user", "1000:1000"]), json!(["docker", "run", "--user", "1000:1000"])),
+        (json!(["mc", "ls", "minio/a/b", "c", "d", "e"]), json!(["mc", "ls", "minio/a/b", "c", "d", "e"])),
+        (json!(["app", "-p", "8080", "-w", "3", "-a", "b"]), json!(["app", "-p", "8080", "-w", "3", "-a", "b"])),
+    ] {
+        assert_eq!(command(arguments), expected.to_string());
+    }
+}
+
+#[test]
+fn only_keys_that_look_random_are_masked_for_being_called_keys() {
+    let value = admit(
+        "ConfigMap",
+        &json!({"metadata": {"name": "a"}, "data": {
+            "MAPBOX_KEY": "pkAbCd1234eFgH5678iJkL", "sortKey": "created_at", "TLS_KEY": "/etc/tls/tls.key",
+            "publicKey": "xTIBA5rboUvnH4htodjb6e697QjLERt1NAB4mZqp8Dg=", "cacheKey": "9f86d081884c7d659a2feaa0c55ad015",
+            "topologyKey": "topology.kubernetes.io/zone", "hostKey": "AAAAC3NzaC1lZDI1NTE5AAAAIOMqqnkVzrm0SdG6UOoq"},
+            "env": [{"name": "MAPS_KEY", "value": "9f86d081884c7d659a2feaa0c55ad015"}, {"name": "SORT_KEY", "value": "id"}]}),
+    )
+    .value();
+    assert!(is_mask(&value["data"]["MAPBOX_KEY"]) && is_mask(&value["env"][0]["value"]), "{value}");
+    assert_eq!(value.to_string().matches("hmac:").count(), 2, "{value}");
+}
+
+/// External Secrets name the key that a value goes under, and templates name what is put in their place.
+#[test]
+fn what_is_filled_in_later_stays_readable() {
+    let spec = json!({"data": [{"secretKey": "password", "remoteRef": {"key": "shop/db", "property": "password"}}],
+        "target": {"template": {"data": {"password": "{{ .password }}", "token": "{{ .Values.token | quote }}"}}}});
+    let object = json!({"apiVersion": "external-secrets.io/v1", "metadata": {"name": "a"}, "spec": spec});
+    assert_eq!(admit("ExternalSecret", &object).value()["spec"], spec);
+    let given = json!({"metadata": {"name": "a"}, "spec": {"secretKey": "hunter2", "password": "{{ \"hunter2\" }}"}});
+    assert!(!admit("Thing", &given).value().to_string().contains("hunter2"));
+}
+
+/// Patterns that ask for the end of a word in any script are many times slower on a text in another one.
+#[test]
+fn a_text_in_another_script_is_read_as_fast() {
+    let (door, kind) = (door(), resource("", "ConfigMap"));
+    let worked = || Duration::try_from(clock_gettime(ClockId::ThreadCPUTime)).expect("a time");
+    let took = |part: &str| {
+        let raw = json!({"metadata": {"name": "a"}, "data": {"note": part.repeat((1 << 17) / part.len())}}).to_string();
+        let run = |_| {
+            let begin = worked();
+            door.admit(&kind, raw.as_bytes()).expect("admitted");
+            worked() - begin
+        };
+        (0..3).map(run).min().expect("a time").as_secs_f64()
+    };
+    for part in
+        ["mysql -u bob _ ", "kind: Secret _ data ", "identified _ ", "bearer _ ", "sig=_ key-_ ", "$1$_ pbkdf2 "]
+    {
+        let (plain, other) = (part.replace('_', "ee"), part.replace('_', "é"));
+        // Measured again before it counts: other tests have the caches meanwhile.
+        let slower = (0..4).map(|_| took(&other) / took(&plain)).find(|slower| *slower < 8.0);
+        assert!(slower.is_some(), "{other}");
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashSet};
 
 use super::{Story, Tally};
 use crate::{
-    event::{Event, Kind},
+    event::{Kind, Redacted},
     sink::describe::{cut, plural},
 };
 
@@ -13,8 +13,9 @@ const TITLE: usize = 250;
 const LINE: usize = 400;
 const DIFF: usize = 1_500;
 
-/// A message in plain text.
+/// A message in plain text, made of events that are redacted.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Card {
     /// Makes sense alone, on a phone's lock screen.
     pub title: String,
@@ -32,7 +33,7 @@ pub struct Card {
 
 impl Story {
     /// The message about everything so far.
-    pub fn card(&self) -> Card {
+    pub(crate) fn card(&self) -> Card {
         let flapping = self.flaps.text();
         let mut lines = Vec::new();
         let (title, diff, colour, event) = match self.heads.first() {
@@ -136,7 +137,7 @@ fn span(seconds: i64) -> String {
 
 /// More than anyone could read, or the chat would take, as one message with counts.
 #[derive(Clone, Debug, Default)]
-pub struct Digest {
+pub(crate) struct Digest {
     kinds: BTreeMap<String, Tally>,
     owners: HashSet<u64>,
     changes: usize,
@@ -150,7 +151,7 @@ pub struct Digest {
 const KINDS: usize = 10;
 
 impl Digest {
-    pub fn add(&mut self, event: &Event) {
+    pub(crate) fn add(&mut self, event: &Redacted) {
         self.changes += 1;
         self.owners.insert(xxhash_rust::xxh3::xxh3_64(super::key(event).as_bytes()));
         self.first = Some(self.first.map_or(event.time, |first| first.min(event.time)));
@@ -164,7 +165,7 @@ impl Digest {
         }
     }
 
-    pub fn card(&self) -> Card {
+    pub(crate) fn card(&self) -> Card {
         let mut kinds: Vec<(&String, &Tally)> = self.kinds.iter().collect();
         kinds.sort_by_key(|(_, tally)| std::cmp::Reverse(tally.created + tally.updated + tally.deleted));
         let hidden = kinds.len().saturating_sub(KINDS);

@@ -1,6 +1,6 @@
 //! Bodies and headers by template, and the ready ones for services that people use.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::collections::BTreeMap;
 
 use http::{HeaderMap, HeaderName, HeaderValue, header::CONTENT_TYPE};
 use minijinja::{Environment, Error, ErrorKind, UndefinedBehavior, Value, context, value::Serde};
@@ -61,7 +61,7 @@ impl Compiled {
         }
         let vars = template.vars.iter().map(|(name, value)| (name.clone(), value.expose().to_owned())).collect();
         let compiled = Self { environment, headers, vars, page_url: page_url.map(str::to_owned), is_json };
-        compiled.render(&[Arc::new(sample::event())]).map_err(BuildError::Template)?;
+        compiled.render(&[&sample::event()]).map_err(BuildError::Template)?;
         Ok(compiled)
     }
 
@@ -71,13 +71,12 @@ impl Compiled {
         body.is_ok_and(|body| body.undeclared_variables(false).contains("events"))
     }
 
-    pub(super) fn render(&self, batch: &[Arc<Event>]) -> Result<Content, String> {
-        let Some(event) = batch.first() else { return Err("nothing to send".into()) };
-        let events: Vec<&Event> = batch.iter().map(|event| &**event).collect();
+    pub(super) fn render(&self, events: &[&Event]) -> Result<Content, String> {
+        let Some(event) = events.first().copied() else { return Err("nothing to send".into()) };
         let colour = describe::colour(event);
         let context = context! {
-            event => Value::from(Serde(&**event)),
-            events => Value::from(Serde(&events)),
+            event => Value::from(Serde(event)),
+            events => Value::from(Serde(events)),
             title => describe::title(event),
             what => describe::what(event),
             who => describe::who(event),
@@ -104,7 +103,7 @@ impl Compiled {
                 .map_err(|_| format!("{name}: the result holds characters that no header may"))?;
             headers.insert(header.clone(), value);
         }
-        Ok(Content { body: body.into_bytes(), headers })
+        Ok(Content { body: body.into(), headers })
     }
 
     /// Takes variables, which may be keys, out of an error's text.

@@ -189,11 +189,11 @@ async fn who_may_not_read_an_owner_is_not_told_its_name_and_cannot_guess_it() {
     (owner.resource.kind, owner.resource.name) = ("Plan".into(), "layoffs".into());
     owner.owner = Some(owners::own(&owner));
     let plan = owner.owner.clone();
-    rig.ledger.append(&rig.store, Arc::new(owner)).await.unwrap();
+    rig.ledger.append(&rig.store, Arc::new(Redacted::invented(owner))).await.unwrap();
     let mut owned = sample::event_now();
     owned.owner = plan;
     let id = owned.id.clone();
-    rig.ledger.append(&rig.store, Arc::new(owned)).await.unwrap();
+    rig.ledger.append(&rig.store, Arc::new(Redacted::invented(owned))).await.unwrap();
     rig.event(7, "shop").await;
     let paths = [
         "/api/v1/events?name=web".to_owned(),

@@ -134,7 +134,7 @@ fn answers_say_what_to_do() {
         serde_json::from_str::<Status>(status).unwrap().into_error(code, None, &Sentences::default())
     };
     assert!(matches!(told(401, r#"{"reason":"Unauthorized"}"#), Error::Unauthorized(_)));
-    assert!(matches!(told(403, "{}"), Error::Forbidden(text) if text == "Forbidden"));
+    assert!(matches!(told(403, "{}"), Error::Forbidden(text) if &*text == "Forbidden"));
     assert!(matches!(told(404, "{}"), Error::NotFound(_)));
     assert!(matches!(told(422, r#"{"reason":"Invalid"}"#), Error::Invalid(_)));
     assert!(matches!(told(410, r#"{"reason":"Expired"}"#), Error::Expired(_)));

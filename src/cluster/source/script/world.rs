@@ -11,9 +11,12 @@ use futures::{FutureExt, StreamExt, future::BoxFuture, stream};
 use serde_json::{Value, json};
 use tokio::{sync::Notify, time::Instant};
 
-use crate::cluster::{
-    Feed, Resource, Scope, Version,
-    source::{Discovered, Error, Frame, Frames, List, Page, Source, Watch},
+use crate::{
+    cluster::{
+        Feed, Resource, Scope, Version,
+        source::{Discovered, Error, Frame, Frames, List, Page, Source, Watch},
+    },
+    redact::Said,
 };
 
 /// One change, as the world remembers it.
@@ -264,7 +267,10 @@ impl World {
         } else {
             let from = watch.version.as_str().parse::<u64>().map_err(|_| Error::Invalid("no version".into()))?;
             if from < inner.compacted {
-                return Err(Error::Expired(format!("too old resource version: {from} ({})", inner.compacted)));
+                return Err(Error::Expired(Said::own(format!(
+                    "too old resource version: {from} ({})",
+                    inner.compacted
+                ))));
             }
             from
         };
