@@ -56,6 +56,9 @@ pub(crate) struct Story {
     first: Option<Timestamp>,
     last: Option<Timestamp>,
     changes: usize,
+    /// The line of its only change, which has no thread yet.
+    #[serde(default)]
+    alone: Option<String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -87,6 +90,7 @@ impl Story {
     /// The same for a message that is shown to who asks, and sent nowhere.
     pub(super) fn take(&mut self, event: &Event) {
         self.changes += 1;
+        self.alone = (self.changes == 1).then(|| line_of(event));
         self.first = Some(self.first.map_or(event.time, |first| first.min(event.time)));
         self.last = Some(self.last.map_or(event.time, |last| last.max(event.time)));
         if self.about.is_empty() {
@@ -99,6 +103,11 @@ impl Story {
         } else {
             self.add_head(event);
         }
+    }
+
+    /// The line of the change that it told alone: where others come, the message may tell them in its place.
+    pub(crate) fn alone(&self) -> Option<&str> {
+        self.alone.as_deref()
     }
 
     fn add_head(&mut self, event: &Event) {
@@ -223,6 +232,10 @@ fn is_bad(event: &Event) -> bool {
 
 /// One line about an event, for a thread.
 pub(crate) fn line(event: &Redacted) -> String {
+    line_of(event)
+}
+
+fn line_of(event: &Event) -> String {
     let r = &event.resource;
     let who = event.actors.first().map_or(String::new(), |actor| format!(" ({})", actor.manager));
     format!("{} {} {}: {}{who}", describe::glyph(event.kind), r.kind, object_name(event), event.summary)

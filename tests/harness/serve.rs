@@ -9,6 +9,7 @@ use std::{
         atomic::{AtomicBool, Ordering},
     },
     thread::JoinHandle,
+    time::{Duration, Instant},
 };
 
 use bytes::Bytes;
@@ -34,7 +35,7 @@ pub struct Server {
     pub addr: SocketAddr,
     tls: bool,
     refuse: Arc<AtomicBool>,
-    /// Every change cuts the connections that are open.
+    /// Every change cuts the connections that are open, each of which holds a receiver.
     generation: watch::Sender<u64>,
     stop: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<()>>,
@@ -78,11 +79,18 @@ impl Server {
         self.generation.send_modify(|n| *n += 1);
     }
 
-    /// Refuses new connections (they are reset at once) and cuts the open ones; or takes them again.
+    /// Refuses new connections (they are reset at once) and cuts the open ones; or takes them again. When it returns,
+    /// nothing passes any more.
     pub fn refuse(&self, refuse: bool) {
         self.refuse.store(refuse, Ordering::SeqCst);
-        if refuse {
-            self.cut();
+        if !refuse {
+            return;
+        }
+        self.cut();
+        let until = Instant::now() + Duration::from_secs(20);
+        while self.generation.receiver_count() > 0 {
+            assert!(Instant::now() < until, "connections are still open");
+            std::thread::sleep(Duration::from_millis(1));
         }
     }
 }
@@ -115,12 +123,14 @@ async fn accept<H, F>(
     loop {
         let Ok((tcp, _)) = listener.accept().await else { continue };
         while connections.try_join_next().is_some() {}
+        // Before anybody looks whether it is refused: it is either refused or cut.
+        let mut generation = generation.subscribe();
         if refuse.load(Ordering::SeqCst) {
             let _ = tcp.set_zero_linger();
             continue;
         }
         let _ = tcp.set_nodelay(true);
-        let (tls, handler, mut generation) = (tls.clone(), handler.clone(), generation.subscribe());
+        let (tls, handler) = (tls.clone(), handler.clone());
         connections.spawn(async move {
             let served = async {
                 match tls {

@@ -15,7 +15,7 @@ use kubediff::{
 
 use super::{
     Rig,
-    subject::Subject,
+    subject::{Subject, event},
     told::{self, Wish},
 };
 use crate::harness::{
@@ -65,6 +65,22 @@ async fn a_rollout_of_twenty_pods_is_one_message_that_is_edited_also_over_a_rest
     let parts: Vec<Message> =
         subject.slack_far().unwrap().messages().into_iter().filter(|m| m.thread_ts.is_some()).collect();
     assert!(!parts.is_empty() && parts.iter().all(|part| part.thread_ts.as_ref() == Some(&messages[0].ts)));
+    rig.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_change_that_was_told_alone_stays_to_be_read_when_others_take_its_place() {
+    let subject = Subject::slack_bot();
+    let folder = tempfile::tempdir().unwrap();
+    let rig = Rig::open(&folder.path().join("k.db"), &subject).await;
+    for version in 0..5 {
+        rig.append([event(0, version)]).await;
+        rig.delivered("the change").await;
+    }
+    assert_eq!(on_top(&subject).len(), 1);
+    for version in 0..5 {
+        assert!(subject.has(0, version), "change {version} in {:#?}", subject.taken());
+    }
     rig.close().await;
 }
 

@@ -132,12 +132,14 @@ impl Telling {
         self.lines.len() + self.more_lines
     }
 
+    /// What the thread is told: all that is new, and before it what the message told before there was a thread.
     pub(super) fn parts(&self) -> Card {
-        let mut lines = self.lines.clone();
+        let mut lines: Vec<String> = self.before.alone().map(str::to_owned).into_iter().collect();
+        let n = lines.len() + self.changes();
+        lines.extend_from_slice(&self.lines);
         if self.more_lines > 0 {
             lines.push(format!("and {} more", self.more_lines));
         }
-        let n = self.changes();
         let title = if n == 1 { lines.remove(0) } else { format!("{n} changes") };
         Card { title, lines, diff: String::new(), footer: String::new(), colour: "#9aa0a6".into(), event: None }
     }
