@@ -2,14 +2,15 @@
 //!
 //! A thread that wakes for each change of a stream of them costs more than the changes do. So this one listens in turns:
 //! after a turn that brought changes, right after another that did, it sleeps until a beat is over, and then finds all
-//! that came meanwhile at once. What comes after a pause is read at once, and so are lists. What comes meanwhile waits in
-//! the buffers of the connections; the more came in a turn, the sooner is the next, so that no server finds them full.
+//! that came meanwhile at once. What comes after a pause is read at once, and so are lists and the answers to who opens a
+//! watch. What comes meanwhile waits in the buffers of the connections; the more came in a turn, the sooner is the next, so that no server finds them full.
 
 use std::{
     io,
     sync::{
         Arc, Mutex, PoisonError,
         atomic::{AtomicUsize, Ordering},
+        mpsc,
     },
     thread::JoinHandle,
     time::{Duration, Instant},
@@ -28,8 +29,8 @@ const TURN: usize = 256;
 pub(super) struct Heard {
     /// KiB, each change counting as one at least.
     changes: AtomicUsize,
-    /// Lists that are being read.
-    lists: AtomicUsize,
+    /// Lists that are being read, and watches that are being opened.
+    hurried: AtomicUsize,
 }
 
 impl Heard {
@@ -37,20 +38,20 @@ impl Heard {
         self.changes.fetch_add(bytes.div_ceil(1024).max(1), Ordering::Relaxed);
     }
 
-    /// For as long as a list is read.
-    pub(super) fn list(self: &Arc<Self>) -> Listing {
-        self.lists.fetch_add(1, Ordering::Relaxed);
-        Listing(self.clone())
+    /// For as long as a list is read, or a watch opened.
+    pub(super) fn hurry(self: &Arc<Self>) -> Hurry {
+        self.hurried.fetch_add(1, Ordering::Relaxed);
+        Hurry(self.clone())
     }
 }
 
 /// While it lives there are no pauses.
 #[derive(Debug)]
-pub(super) struct Listing(Arc<Heard>);
+pub(super) struct Hurry(Arc<Heard>);
 
-impl Drop for Listing {
+impl Drop for Hurry {
     fn drop(&mut self) {
-        self.0.lists.fetch_sub(1, Ordering::Relaxed);
+        self.0.hurried.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -66,18 +67,25 @@ impl Ear {
     pub(super) fn start(heard: Arc<Heard>) -> io::Result<Self> {
         let turns = Mutex::new(Turns::default());
         let between = move || {
-            let (changes, lists) = (heard.changes.swap(0, Ordering::Relaxed), heard.lists.load(Ordering::Relaxed));
+            let (changes, hurried) = (heard.changes.swap(0, Ordering::Relaxed), heard.hurried.load(Ordering::Relaxed));
             let mut turns = turns.lock().unwrap_or_else(PoisonError::into_inner);
-            if let Some(pause) = turns.ended(Instant::now(), changes, lists) {
+            if let Some(pause) = turns.ended(Instant::now(), changes, hurried) {
                 std::thread::park_timeout(pause);
                 turns.last = Some(Instant::now());
             }
         };
-        let runtime = Builder::new_current_thread().enable_all().on_thread_park(between).build()?;
-        let (handle, stop) = (runtime.handle().clone(), CancellationToken::new());
-        let until = stop.clone();
-        let thread =
-            std::thread::Builder::new().name("ear".into()).spawn(move || runtime.block_on(until.cancelled()))?;
+        let stop = CancellationToken::new();
+        let (until, (built, building)) = (stop.clone(), mpsc::channel());
+        // The runtime is made where it runs: one that is dropped amid another's tasks ends them.
+        let listen = move || match Builder::new_current_thread().enable_all().on_thread_park(between).build() {
+            Ok(runtime) => {
+                let _ = built.send(Ok(runtime.handle().clone()));
+                runtime.block_on(until.cancelled());
+            }
+            Err(error) => drop(built.send(Err(error))),
+        };
+        let thread = std::thread::Builder::new().name("ear".into()).spawn(listen)?;
+        let handle = building.recv().unwrap_or_else(|_| Err(io::Error::other("the thread ended")))?;
         Ok(Self { handle, stop, thread: Some(thread) })
     }
 
@@ -104,8 +112,8 @@ struct Turns {
 
 impl Turns {
     /// How long to sleep after a turn that brought so much.
-    fn ended(&mut self, now: Instant, changes: usize, lists: usize) -> Option<Duration> {
-        if changes == 0 || lists > 0 {
+    fn ended(&mut self, now: Instant, changes: usize, hurried: usize) -> Option<Duration> {
+        if changes == 0 || hurried > 0 {
             return None;
         }
         let last = self.last.replace(now)?;
@@ -133,9 +141,9 @@ mod tests {
     #[test]
     fn the_more_came_in_a_turn_the_sooner_is_the_next_and_lists_wait_for_none() {
         let began = Instant::now();
-        let after = |changes, lists| {
+        let after = |changes, hurried| {
             let mut turns = Turns { last: Some(began) };
-            turns.ended(began, changes, lists)
+            turns.ended(began, changes, hurried)
         };
         assert_eq!(after(TURN, 0), Some(BEAT));
         assert_eq!(after(4 * TURN, 0), Some(BEAT / 4));

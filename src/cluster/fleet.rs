@@ -13,6 +13,7 @@ use std::{
     sync::Arc,
 };
 
+use futures::future::try_join_all;
 use tokio::{
     sync::watch,
     task::{AbortHandle, JoinSet},
@@ -167,19 +168,19 @@ impl Fleet {
         let wanted: BTreeMap<String, Feed> = plan.feeds.iter().map(|feed| (feed.key(), feed.clone())).collect();
 
         let before = std::mem::take(&mut self.running);
-        for (key, feed) in &before {
-            match wanted.get(key) {
-                Some(same) if same.resource.version == feed.resource.version => {}
-                // Another served version of the same objects: go on from the same cursor.
-                Some(_) => self.factory.remove(feed, Close::Keep).await?,
-                None => {
-                    if !served.resources.contains_key(&feed.resource.group_resource()) {
-                        info!(%feed, "served no more");
-                    }
-                    self.factory.remove(feed, gone).await?;
+        let ended = before.iter().filter_map(|(key, feed)| match wanted.get(key) {
+            Some(same) if same.resource.version == feed.resource.version => None,
+            // Another served version of the same objects: go on from the same cursor.
+            Some(_) => Some((feed, Close::Keep)),
+            None => {
+                if !served.resources.contains_key(&feed.resource.group_resource()) {
+                    info!(%feed, "served no more");
                 }
+                Some((feed, gone))
             }
-        }
+        });
+        // At once: each may take a while to end.
+        try_join_all(ended.map(|(feed, how)| self.factory.remove(feed, how))).await?;
         for feed in wanted.values() {
             let informer = self.factory.informer(feed.clone());
             let live = self.namespaces.is_some();

@@ -94,7 +94,8 @@ pub struct Settings {
     /// Deltas that a slow subscriber may be behind before those of the same object are merged.
     pub merge_beyond: usize,
     /// Read on a thread of their own, which takes a stream of changes in turns of a tenth of a second: for a service that
-    /// counts its cycles. Otherwise on the runtime that [`Factory::start`] is called on, each change as it comes.
+    /// counts its cycles. They run until [`Factory::shut_down`], whatever becomes of the caller's runtime. Otherwise on the
+    /// runtime that [`Factory::start`] is called on, each change as it comes.
     pub in_turns: bool,
 }
 
@@ -384,12 +385,13 @@ impl Informer {
         self.unless_stopped(found).await
     }
 
-    /// What is so already is so after the end as well.
+    /// What is so already is so after the end as well, whoever brought that about.
     async fn unless_stopped<T>(&self, done: impl Future<Output = Result<T, Closed>>) -> Result<T, Closed> {
         tokio::select! {
             biased;
             done = done => done,
             () = self.shared.stop.cancelled() => Err(Closed),
+            () = self.shared.ended.cancelled() => Err(Closed),
         }
     }
 

@@ -264,6 +264,7 @@ impl<T: Target> Reflector<T> {
         let brief = !initial_events && self.goal.is_some();
         let timeout = if brief { freshness::BRIEF } else { self.reader.settings.random_watch_timeout() };
         let watch = source::Watch { version, timeout, initial_events };
+        let _at_once = self.reader.shared.heard().hurry();
         let opened = Instant::now();
         let opening = self.reader.source.watch(&self.reader.feed, &watch);
         let frames = tokio::time::timeout(self.reader.settings.open_timeout, opening)

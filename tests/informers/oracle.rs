@@ -15,9 +15,9 @@ use serde_json::value::RawValue;
 
 use super::{
     hand::{Hand, name},
-    rig::Rig,
+    rig::{Agreed, Rig},
 };
-use crate::harness::{self, Access, PATIENCE, poll};
+use crate::harness::{self, Access, Fault, Matching, PATIENCE, Proxy, poll};
 
 /// What the hand writes last, so that all before it can be waited for.
 pub const LAST: &str = "the-last-one";
@@ -35,7 +35,9 @@ impl Rig {
     /// Every feed is in sync, and what is stored of it is what a fresh list has: the same objects at the same versions,
     /// with the same content to the byte.
     pub async fn equals_a_fresh_list(&self, access: &Access) {
-        for informer in self.factory.informers() {
+        let informers = self.factory.informers();
+        assert!(!informers.is_empty(), "nothing is read");
+        for informer in informers {
             let began = Instant::now();
             let feed = informer.feed();
             let differs = poll(PATIENCE * 2, format!("a comparison of {feed} with a fresh list"), async || {
@@ -80,7 +82,8 @@ impl Rig {
     }
 
     /// The oracle whole: the store equals a fresh list, and every change that the hand made was told once and in order.
-    /// Where a list had to be read, it tells in one step what became of an object, and nothing of one that came and went.
+    /// Where a list had to be read since it was last asked, it tells in one step what became of an object, and nothing of
+    /// one that came and went.
     pub async fn agrees_with(&self, hand: &Hand) {
         // Changes of one informer are told in order: with the last one all of them are.
         let last = hand.write(LAST).await;
@@ -95,9 +98,12 @@ impl Rig {
         // What controllers put into every namespace is not the hand's.
         told.retain(|(_, step)| made.iter().any(|made| name(made) == name(step)) || known.contains(name(step)));
         let steps: Vec<String> = told.iter().map(|(_, step)| step.clone()).collect();
-        if self.relisted("configmaps") == 0 {
-            assert_eq!(steps, made, "each once and in order");
-            assert!(told.iter().all(|(seen, _)| seen == "Live"), "as it happened: {told:?}");
+        let (before, relisted) = (*self.agreed.lock().unwrap(), self.relisted("configmaps"));
+        *self.agreed.lock().unwrap() = Agreed { relisted, made: made.len(), told: told.len() };
+        if relisted == before.relisted {
+            assert_eq!(steps[before.told..], made[before.made..], "each once and in order");
+            let live = told[before.told..].iter().all(|(seen, _)| seen == "Live");
+            assert!(live, "as it happened: {told:?}");
             return;
         }
         for object in made.iter().chain(&steps).map(|step| name(step)).collect::<BTreeSet<_>>() {
@@ -143,6 +149,28 @@ async fn a_change_that_got_lost_does_not_pass_though_the_next_one_makes_up_for_i
     let rig = Rig::bare(cluster.access()).await;
     rig.read(hand.feed()).wait_for_sync().await.unwrap();
     hand.rest_is_news();
+    rig.forget_next_change("a");
+    hand.change("a").await;
+    hand.change("a").await;
+    rig.agrees_with(&hand).await;
+}
+
+#[tokio::test]
+#[should_panic(expected = "each once and in order")]
+async fn a_change_that_got_lost_does_not_pass_after_a_list_either() {
+    let cluster = harness::cluster().await;
+    let namespace = cluster.namespace("oracle").await;
+    let hand = Hand::new(cluster.access(), namespace.name());
+    hand.create("a").await;
+    let proxy = Proxy::start(cluster.access());
+    let rig = Rig::bare(proxy.access()).await;
+    rig.read(hand.feed()).wait_for_sync().await.unwrap();
+    hand.rest_is_news();
+    proxy.fault_next(1, Matching::watches("configmaps"), Fault::answer(410));
+    proxy.cut(&Matching::watches("configmaps"));
+    hand.change("a").await;
+    poll(PATIENCE, "the list", async || (rig.relisted("configmaps") == 1).then_some(())).await;
+    rig.agrees_with(&hand).await;
     rig.forget_next_change("a");
     hand.change("a").await;
     hand.change("a").await;

@@ -1,6 +1,10 @@
 //! Informers over an API server, alone or as a fleet, with a journal that writes down what it is told.
 
-use std::{collections::BTreeSet, sync::Arc, time::Duration};
+use std::{
+    collections::BTreeSet,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
 
 use kubediff::{
     cluster::{
@@ -33,6 +37,15 @@ pub struct Rig {
     writing: Writing,
     stop: CancellationToken,
     tasks: JoinSet<()>,
+    pub(super) agreed: Mutex<Agreed>,
+}
+
+/// How far the oracle has looked.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Agreed {
+    pub(super) relisted: u64,
+    pub(super) made: usize,
+    pub(super) told: usize,
 }
 
 /// What a rig is made of, but for the server.
@@ -45,8 +58,13 @@ pub struct Parts {
 
 impl Default for Parts {
     fn default() -> Self {
-        Self { place: Place::Temporary, fleet: None, informers: informer::Settings::default() }
+        Self { place: Place::Temporary, fleet: None, informers: as_the_daemon() }
     }
+}
+
+/// Read in turns, as `kubediff run` reads them.
+pub fn as_the_daemon() -> informer::Settings {
+    informer::Settings { in_turns: true, ..informer::Settings::default() }
 }
 
 /// What is watched when nobody says otherwise.
@@ -65,7 +83,7 @@ impl Rig {
     }
 
     pub async fn start_auditing(access: &Access, place: &Place, settings: Settings, every: Duration) -> Self {
-        let informers = informer::Settings { audit: Some(every), ..informer::Settings::default() };
+        let informers = informer::Settings { audit: Some(every), ..as_the_daemon() };
         Self::of(access.config().await, Parts { place: place.clone(), fleet: Some(settings), informers })
     }
 
@@ -97,7 +115,8 @@ impl Rig {
             let stop = stop.clone();
             tasks.spawn(async move { drop(fleet.run(stop, reloaded).await) });
         }
-        Self { factory, notes, overview, door, store, reload, source, writing, stop, tasks }
+        let agreed = Mutex::default();
+        Self { factory, notes, overview, door, store, reload, source, writing, stop, tasks, agreed }
     }
 
     /// As after a change of the configuration.

@@ -43,6 +43,7 @@ fn expiries() -> Vec<Vec<(Matching, Fault)>> {
     vec![
         vec![(watch.clone(), Fault::answer(410))],
         vec![(watch.clone(), Fault::error_event(0, 410))],
+        vec![(watch.clone(), Fault::answer(504))],
         vec![(watch.clone(), Fault::answer(410)), (again.clone(), Fault::Stream(After::Events(1), Then::Cut))],
         vec![(watch.clone(), Fault::answer(410)), (again.clone(), Fault::too_many_requests(1))],
         vec![(watch, Fault::answer(410)), (again, Fault::answer(503))],

@@ -420,3 +420,58 @@ async fn subscribers_that_come_and_go_all_the_time_each_see_the_truth() {
     assert!(subscriptions >= 20);
     rig.stop().await;
 }
+
+#[tokio::test]
+async fn read_in_turns_a_stream_of_changes_arrives_whole_and_in_order_and_the_thread_ends_with_its_factory() {
+    let world = World::new(Resource::core("v1", "pods", "Pod"), true);
+    let settings = Settings { in_turns: true, ..Settings::default() };
+    let rig = Rig::over(&world, world.clone(), &Place::Temporary, settings);
+    let informer = rig.factory.informer(feed());
+    rig.factory.start();
+    informer.wait_for_sync().await.unwrap();
+    let mut subscription = informer.subscribe().await.unwrap();
+    for n in 0..60 {
+        rig.world.apply("ns", "busy", &json!({"n": n}));
+        tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+    }
+    let mut told = vec![name(&subscription.next().await.unwrap())];
+    while told.len() < 60 {
+        told.push(name(&subscription.next().await.unwrap()));
+    }
+    assert_eq!(told[0], "+busy");
+    assert!(told[1..].iter().all(|step| step == "~busy"), "{told:?}");
+    assert_eq!(stored(&informer).await, truth(&rig.world));
+    let ear = rig.factory.inner.ear.as_ref().expect("a thread of its own").handle().clone();
+    // While changes come, as at any other time.
+    rig.world.apply("ns", "busy", &json!({"n": 60}));
+    rig.factory.remove(&feed(), Close::Keep).await.unwrap();
+    drop((informer, subscription));
+    rig.stop().await;
+    let gone = async {
+        while ear.spawn(async {}).await.is_ok() {
+            tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(std::time::Duration::from_secs(20), gone).await.expect("its runtime is over");
+}
+
+#[tokio::test]
+async fn whoever_waits_for_an_informer_that_ends_by_itself_is_told() {
+    let rig = Rig::new();
+    let early = rig.factory.informer(feed());
+    rig.factory.start();
+    early.wait_for_sync().await.unwrap();
+    let Rig { factory, writing, world } = rig;
+    tokio::task::spawn_blocking(|| writing.join()).await.unwrap();
+    let late = factory.informer(Feed::new(Resource::core("v1", "pods", "Pod"), Scope::Namespace("ns".into())));
+    factory.start();
+    // What it puts next finds the store closed.
+    world.apply("ns", "one", &json!({}));
+    let told = async {
+        assert!(early.caught_up().await.is_err());
+        assert!(late.wait_for_sync().await.is_err());
+        assert!(late.subscribe().await.is_err() && late.lister().await.is_err());
+    };
+    tokio::time::timeout(std::time::Duration::from_secs(20), told).await.expect("nobody waits for ever");
+    factory.shut_down().await;
+}

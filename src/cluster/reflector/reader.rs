@@ -20,7 +20,7 @@ use crate::{
     cluster::{
         Feed, Version,
         discovery::Trigger,
-        ear::{Heard, Listing},
+        ear::{Heard, Hurry},
         source::{Error, List, Named, Source},
     },
     redact::{Document, Door, Refused},
@@ -95,7 +95,7 @@ impl Shared {
 
     pub(super) async fn list_permit(&self) -> ListPermit {
         let permit = Arc::clone(&self.lists).acquire_owned().await.expect("the semaphore is never closed");
-        ListPermit { _permit: permit, _listing: self.heard.list() }
+        ListPermit { _permit: permit, _at_once: self.heard.hurry() }
     }
 
     /// `until`: `None` for good.
@@ -121,7 +121,7 @@ impl Shared {
 #[derive(Debug)]
 pub(super) struct ListPermit {
     _permit: OwnedSemaphorePermit,
-    _listing: Listing,
+    _at_once: Hurry,
 }
 
 /// Reads one feed through the door.

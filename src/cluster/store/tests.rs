@@ -2,6 +2,7 @@
 
 mod audits;
 mod closing;
+mod patience;
 mod reading;
 mod twins;
 

@@ -37,7 +37,7 @@ const LINGER: Duration = Duration::from_millis(5);
 /// beside what anybody notices.
 const DISTANCE: Duration = Duration::from_millis(60);
 /// What goes along with changes is written after this long when there are none.
-const ALONG: Duration = Duration::from_millis(250);
+pub(super) const ALONG: Duration = Duration::from_millis(250);
 
 /// How long a command may wait for others. The order is that of urgency.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
