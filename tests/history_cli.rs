@@ -147,7 +147,18 @@ async fn history_tells_what_happened_who_did_it_how_it_was_and_how_to_take_it_ba
     let line = blame.lines().find(|line| line.contains("image: nginx:1.27")).unwrap();
     assert!(line.starts_with(id) && line.contains("kubectl-set*"), "{line}");
 
+    for (word, hint) in [("cronjbo", "; did you mean `cronjob`?"), ("nosuchkind", "")] {
+        let nobody = kubediff(&with(&["history", word]));
+        assert_eq!(nobody.status.code(), Some(1), "{nobody:?}");
+        let told = String::from_utf8_lossy(&nobody.stderr).into_owned();
+        assert_eq!(told, format!("kubediff: no kind {word:?} is known here{hint}\n"));
+    }
+    assert_eq!(said(&with(&["history", "nosuch*"])), "", "a pattern may mean none");
+
     // Back: the older change alone, then the newer; what is left is the beginning.
+    let machine: Value = serde_json::from_str(&said(&["undo", id, "-o", "json", "--state", state])).unwrap();
+    assert_eq!(format!("{}\n", text(&machine, "/command")), said(&["undo", id, "--state", state]));
+    assert!(machine["patch"].as_array().unwrap().iter().any(|step| step["value"] == "nginx:1.25"), "{machine:#}");
     run(&said(&["undo", id, "--state", state])).await;
     let events = recorded(&web, 4).await;
     assert_eq!(document(&ns, &cron_jobs(), "web").await["spec"]["suspend"], true, "the other change stays");
@@ -180,6 +191,12 @@ async fn quotes_survive_the_shell(ns: &Namespace, state: &Path) {
     let events = recorded(&of, 4).await;
     let deleted = kubediff(&["undo", text(&events[0], "/id"), "--state", state.to_str().unwrap()]);
     assert!(String::from_utf8_lossy(&deleted.stderr).contains("kubediff at configmaps/nasty"), "{deleted:?}");
+    let blamed = |at: &[&str]| kubediff(&[&["blame"], &of[..], at].concat());
+    assert_eq!(blamed(&[]).status.code(), Some(1));
+    let told = String::from_utf8(blamed(&[]).stderr).unwrap();
+    assert_eq!(told, format!("kubediff: ConfigMap {}/nasty is gone; give --at TIME, when it was there\n", ns.name()));
+    let before = blamed(&["--at", text(&events[1], "/time")]);
+    assert!(before.status.success() && String::from_utf8_lossy(&before.stdout).contains("data:"), "{before:?}");
 }
 
 fn a_configuration_is_tried_on_what_was_recorded(ns: &Namespace, state: &str, id: &str) {
@@ -341,6 +358,29 @@ async fn what_is_undone_is_what_was_changed_or_nothing() {
     run(&undo).await;
     assert_eq!(document(&ns, &cron_jobs(), "web").await["metadata"]["labels"], json!({"app": "web"}));
     daemon.stop().await;
+}
+
+#[test]
+fn the_variable_for_a_server_does_not_stand_in_the_way_of_a_file_or_an_installed_one() {
+    let dir = tempfile::tempdir().unwrap();
+    let none = dir.path().join("none.db");
+    let told = |url: &str, args: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_kubediff"));
+        command.env("KUBEDIFF_SERVER", url).env("KUBECONFIG", dir.path().join("none")).current_dir(dir.path());
+        let output = command.args(["history"]).args(args).stdin(Stdio::null()).output().unwrap();
+        String::from_utf8(output.stderr).unwrap()
+    };
+    for url in ["http://127.0.0.1:1", ""] {
+        let file = told(url, &["--state", none.to_str().unwrap()]);
+        assert!(file.contains("none.db does not exist"), "{file}");
+        let installed = told(url, &["--in", "tools"]);
+        assert!(installed.contains("no way to an installed kubediff"), "{installed}");
+    }
+    let set = told("http://127.0.0.1:1", &[]);
+    assert!(set.contains("cannot reach a kubediff at http://127.0.0.1:1"), "{set}");
+    let empty = told("", &[]);
+    assert!(empty.contains("there is no state file here"), "{empty}");
+    assert!(said(&["history", "--help"]).contains("[env: KUBEDIFF_SERVER]"));
 }
 
 #[test]

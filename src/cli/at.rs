@@ -31,6 +31,7 @@ pub(crate) struct Args {
     /// The namespace of the object
     #[arg(long, short, value_name = "NAMESPACE")]
     namespace: Option<String>,
+    /// yaml or json: the object; diff: what has changed since then
     #[arg(long, short, value_enum, default_value_t = Output::Yaml)]
     output: Output,
     #[command(flatten)]
@@ -41,7 +42,6 @@ pub(crate) struct Args {
 enum Output {
     Yaml,
     Json,
-    /// What has changed since then
     Diff,
 }
 

@@ -21,7 +21,8 @@ Examples:
   kubediff blame deploy/web -n shop               each line, the event, the time and the field manager
   kubediff blame deploy/web -n shop --at 10:42    as it was then
   kubediff blame cm/flags -o json | jq '.lines[] | select(.hand)'
-A * beside the manager means a person's own tool. Lines without an event are older than what is kept.")]
+A * beside the manager means a person's own tool. Lines without an event are older than what is kept. What is gone has
+no lines: exit code 1; --at shows those that it had.")]
 pub(crate) struct Args {
     /// TYPE/NAME or TYPE NAME
     #[arg(required = true, value_name = "TYPE/NAME")]
@@ -32,6 +33,7 @@ pub(crate) struct Args {
     /// As it was at a time: 10:42, 2h, 2026-11-16T10:42:17Z
     #[arg(long, value_name = "TIME", value_parser = clock::argument)]
     at: Option<Timestamp>,
+    /// table for people, json or yaml: the lines with who, when and the path of each
     #[arg(long, short, value_enum, default_value_t = Output::Table)]
     output: Output,
     #[command(flatten)]
@@ -53,8 +55,19 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
     if let Some(doubt) = &blame.doubt {
         eprintln!("{}", history_source::doubtful(doubt, &TimeZone::system()));
     }
+    if !blame.exists {
+        anyhow::bail!("{}", gone(&object, args.at, &TimeZone::system()));
+    }
     let text = text(&blame, args.output, &TimeZone::system());
     Ok(io::stdout().lock().write_all(text.as_bytes())?)
+}
+
+/// That there is nothing to blame anybody for, and what to ask instead.
+fn gone(object: &Object, at: Option<Timestamp>, zone: &TimeZone) -> String {
+    match at {
+        Some(at) => format!("{} was not there at {}; give another --at TIME", object.title(), terminal::time(at, zone)),
+        None => format!("{} is gone; give --at TIME, when it was there", object.title()),
+    }
 }
 
 fn text(blame: &Blame, output: Output, zone: &TimeZone) -> String {
@@ -86,8 +99,29 @@ mod tests {
     use super::*;
 
     #[test]
+    fn of_what_is_gone_it_says_so_and_how_to_look_at_what_it_was() {
+        let object = Object {
+            group: "apps".into(),
+            version: "v1".into(),
+            resource: "deployments".into(),
+            kind: "Deployment".into(),
+            namespace: "shop".into(),
+            name: "web".into(),
+        };
+        assert_eq!(
+            gone(&object, None, &TimeZone::UTC),
+            "Deployment shop/web is gone; give --at TIME, when it was there"
+        );
+        let at = Some("2026-11-16T10:42:17Z".parse().unwrap());
+        assert_eq!(
+            gone(&object, at, &TimeZone::UTC),
+            "Deployment shop/web was not there at 2026-11-16 10:42:17; give another --at TIME"
+        );
+    }
+
+    #[test]
     fn who_stands_on_the_left_and_the_line_on_the_right() {
-        let blame: Blame = serde_json::from_value(json!({"lines": [
+        let blame: Blame = serde_json::from_value(json!({"exists": true, "lines": [
             {"text": "spec:", "path": "/spec", "event": null, "time": null, "manager": null, "hand": false},
             {"text": "  replicas: 3", "path": "/spec/replicas", "event": "7f0c1a2b3c4d5e6f",
              "time": "2026-11-16T10:42:17Z", "manager": "kubectl-edit", "hand": true}]}))

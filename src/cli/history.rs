@@ -115,10 +115,10 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
 }
 
 /// How many the API gives at a time.
-const PAGE: usize = 500;
+pub(crate) const PAGE: usize = 500;
 
 /// Goes through pages until there are no more, or `each` has taken enough.
-async fn pages<T>(
+pub(crate) async fn pages<T>(
     limit: usize,
     mut ask: impl AsyncFnMut(usize, Option<&str>) -> anyhow::Result<(Vec<T>, Option<String>)>,
     mut each: impl FnMut(T) -> anyhow::Result<bool>,
@@ -157,6 +157,7 @@ impl Which {
             query.push(("owner", format!("{}/{namespace}{}", object.kind, object.name)));
             return Ok((query, selector));
         }
+        source.check_kinds(&target.kind).await?;
         // What has no namespace is found whatever namespace people are in.
         if let Some((_, namespaces)) = query.iter_mut().find(|(key, _)| *key == "namespace") {
             namespaces.push(',');

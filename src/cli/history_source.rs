@@ -7,7 +7,7 @@ mod server;
 
 use std::path::PathBuf;
 
-use anyhow::{Context, anyhow};
+use anyhow::{Context, anyhow, bail};
 use futures::future::LocalBoxFuture;
 use jiff::{Timestamp, tz::TimeZone};
 use kubediff::{
@@ -19,8 +19,15 @@ use kubediff::{
 use serde::Deserialize;
 use serde_json::Value;
 
+#[cfg(test)]
+pub(crate) use self::server::scripted;
 use self::{file::File, server::Server};
-use super::{Usage, connect, history::short, object::Object, terminal};
+use super::{
+    Usage, connect,
+    history::{pages, short},
+    object::Object,
+    terminal,
+};
 
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Where to look")]
@@ -33,8 +40,9 @@ pub(crate) struct Options {
     /// The configuration that names the state file
     #[arg(long, short, value_name = "FILE", env = "KUBEDIFF_CONFIG", global = true)]
     config: Option<PathBuf>,
-    /// A running kubediff: where its page is, http://127.0.0.1:8080
-    #[arg(long, value_name = "URL", env = "KUBEDIFF_SERVER", global = true, conflicts_with = "state")]
+    /// A running kubediff: where its page is, http://127.0.0.1:8080. The variable holds where neither --state nor --in is
+    /// given [env: KUBEDIFF_SERVER]
+    #[arg(long, value_name = "URL", global = true, conflicts_with = "state")]
     server: Option<String>,
     /// Where kubediff is installed in the cluster: a namespace, or a pod in it. Without it the whole cluster is looked
     /// through. If what runs there asks who you are, it is sent the token of your kubeconfig
@@ -68,6 +76,9 @@ pub(crate) struct Detail {
     pub(crate) after: Option<Value>,
     #[serde(default)]
     pub(crate) previous: Option<String>,
+    /// From the object after it to the one before, of updates.
+    #[serde(default)]
+    pub(crate) inverse: Option<json_patch::Patch>,
     #[serde(default)]
     pub(crate) undo: Option<String>,
     #[serde(default)]
@@ -102,6 +113,7 @@ pub(crate) struct AtTime {
 
 #[derive(Debug, Deserialize)]
 pub(crate) struct Blame {
+    pub(crate) exists: bool,
     pub(crate) lines: Vec<Line>,
     #[serde(default)]
     pub(crate) doubt: Option<Doubt>,
@@ -124,8 +136,8 @@ impl Options {
         if let Some(path) = &self.state {
             return Ok(Source::File(Box::new(File::open(path)?)));
         }
-        if let Some(url) = &self.server {
-            return Ok(Source::Server(Server::new(url, self.token.clone(), self.ca()?.as_deref())?));
+        if let Some(url) = self.url(std::env::var("KUBEDIFF_SERVER").ok()) {
+            return Ok(Source::Server(Server::new(&url, self.token.clone(), self.ca()?.as_deref())?));
         }
         if !self.cluster.asked() && self.installed_in.is_none() {
             let sources = Sources { lookup: Lookup::Skip, ..Sources::new(self.config.clone()) };
@@ -140,6 +152,14 @@ impl Options {
         forwarded.map(Source::Server).map_err(|error| {
             error.context("there is no state file here and no way to an installed kubediff; give --state or --server")
         })
+    }
+
+    /// The running kubediff that is meant. The variable is read here and not by clap, for which it would be typed: then it
+    /// could not be set where --state or --in is.
+    fn url(&self, variable: Option<String>) -> Option<String> {
+        let elsewhere = self.state.is_some() || self.installed_in.is_some();
+        let variable = variable.filter(|url| !elsewhere && !url.trim().is_empty());
+        self.server.clone().or(variable)
     }
 
     /// The configuration, for commands that ask it, too.
@@ -170,7 +190,7 @@ pub(crate) trait Told {
     fn tell(&mut self, row: Row) -> LocalBoxFuture<'_, anyhow::Result<()>>;
 }
 
-/// A page of the newest first, and the cursor of the next one.
+/// A page of the newest first, and the cursor of the next one. It may be short, or empty, and still have a next one.
 type Page<T> = (Vec<T>, Option<String>);
 
 impl Source {
@@ -179,6 +199,18 @@ impl Source {
             Self::File(file) => file.rows(query, limit, cursor),
             Self::Server(server) => server.events(query, limit, cursor, false).await,
         }
+    }
+
+    /// The newest of all.
+    pub(crate) async fn newest(&self, query: &Query) -> anyhow::Result<Option<Row>> {
+        let mut newest = None;
+        let ask = async |at_most, cursor: Option<&str>| self.rows(query, at_most, cursor).await;
+        pages(1, ask, |row| {
+            newest = Some(row);
+            Ok(true)
+        })
+        .await?;
+        Ok(newest)
     }
 
     /// As [`Source::rows`], whole events.
@@ -217,12 +249,31 @@ impl Source {
             Self::Server(_) => {
                 let query = vec![("kind", word.to_owned())];
                 // One that nothing ever happened to has objects alone.
-                match self.rows(&query, 1, None).await?.0.into_iter().next() {
+                match self.newest(&query).await? {
                     Some(row) => Ok(Some(row.kind)),
                     None => Ok(self.objects(&query).await?.into_iter().next().map(|object| object.kind)),
                 }
             }
         }
+    }
+
+    /// Fails where a word that a kind is asked for with means none that is known, neither now nor from events.
+    pub(crate) async fn check_kinds(&self, words: &str) -> anyhow::Result<()> {
+        let words = words.split(',').map(|word| word.trim().trim_start_matches('!'));
+        let words: Vec<&str> = words.filter(|word| !word.is_empty() && !word.contains('*')).collect();
+        if words.is_empty() {
+            return Ok(());
+        }
+        let kinds = match self {
+            Self::File(file) => file.kinds()?,
+            Self::Server(server) => server.kinds().await?,
+        };
+        for word in words {
+            if !kinds.knows(word) && self.kind(word).await?.is_none() {
+                bail!("no kind {word:?} is known here{}", kinds.did_you_mean(word));
+            }
+        }
+        Ok(())
     }
 
     pub(crate) async fn object(&self, object: &Object, at: Option<Timestamp>) -> anyhow::Result<AtTime> {
@@ -266,5 +317,34 @@ impl Source {
             Self::File(file) => file.end_silence(id),
             Self::Server(server) => server.end_silence(id).await,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Typed {
+        #[command(flatten)]
+        place: Options,
+    }
+
+    #[test]
+    fn the_variable_names_a_server_only_where_nothing_else_is_named_on_the_line() {
+        let url = |typed: &[&str], variable: &str| {
+            let typed =
+                Typed::try_parse_from([&["kubediff"], typed].concat()).unwrap_or_else(|error| panic!("{error}"));
+            typed.place.url(Some(variable.to_owned()))
+        };
+        let set = "http://set:1";
+        assert_eq!(url(&[], set).as_deref(), Some(set));
+        assert_eq!(url(&["--server", "http://typed:1"], set).as_deref(), Some("http://typed:1"));
+        assert_eq!(url(&["--state", "f.db"], set), None);
+        assert_eq!(url(&["--in", "tools"], set), None);
+        assert_eq!(url(&[], ""), None, "one that is empty is not set");
+        assert!(Typed::try_parse_from(["kubediff", "--state", "f.db", "--server", "http://typed:1"]).is_err());
     }
 }

@@ -3,7 +3,10 @@
 use anyhow::{anyhow, bail};
 use kubediff::history::Row;
 
-use super::{Usage, history_source::Source};
+use super::{Usage, history::pages, history_source::Source};
+
+/// Of what was there, so many of the newest changes are looked at.
+const MOST_ROWS: usize = 200;
 
 /// What was typed: a kind, and perhaps a name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -83,7 +86,12 @@ impl Object {
         }
         let mut found = source.objects(&query).await?;
         if found.is_empty() {
-            found = source.rows(&query, 200, None).await?.0.into_iter().map(Self::from).collect();
+            let ask = async |at_most, cursor: Option<&str>| source.rows(&query, at_most, cursor).await;
+            pages(MOST_ROWS, ask, |row| {
+                found.push(Self::from(row));
+                Ok(true)
+            })
+            .await?;
         }
         // The same object at two versions of its group is one.
         found.sort();
@@ -91,7 +99,10 @@ impl Object {
         let place = namespace.map_or(String::new(), |namespace| format!(" in the namespace {namespace}"));
         match found.as_slice() {
             [one] => Ok(one.clone()),
-            [] => bail!("nothing is known of {target}{place}"),
+            [] => {
+                source.check_kinds(&target.kind).await?;
+                bail!("nothing is known of {target}{place}")
+            }
             several => {
                 let all: Vec<String> = several.iter().map(Self::title).collect();
                 let remedy = if namespace.is_none() { "give -n NAMESPACE, or the group: " } else { "give the group: " };

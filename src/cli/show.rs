@@ -22,6 +22,7 @@ Examples:
 pub(crate) struct Args {
     /// An event's id, or as much of its beginning as no other has
     id: String,
+    /// text: changed fields, old and new; diff: the object as YAML with + and -; json or yaml: the event; patch: RFC 6902
     #[arg(long, short, value_enum, default_value_t = Output::Text)]
     output: Output,
     #[command(flatten)]
@@ -30,10 +31,8 @@ pub(crate) struct Args {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum Output {
-    /// Changed fields, old and new
     #[value(alias = "table")]
     Text,
-    /// The object as YAML with + and -
     Diff,
     Json,
     Yaml,
@@ -96,6 +95,7 @@ mod tests {
             before: Some(json!({"spec": {"replicas": 1}})),
             after: Some(json!({"spec": {"replicas": 2}})),
             previous: Some("0123456789abcdef".into()),
+            inverse: None,
             undo: None,
             deliveries: Vec::new(),
             around: None,

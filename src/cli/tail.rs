@@ -3,11 +3,12 @@
 use std::io::{self, Write};
 
 use futures::future::LocalBoxFuture;
+use jiff::Timestamp;
 use kubediff::{cluster::store::Selector, event::Event, history::Row, shutdown::Shutdown};
 
 use super::{
-    history::{Output, Printer, Which},
-    history_source::{self, Source, Told},
+    history::{Output, PAGE, Printer, Which, pages},
+    history_source::{self, Query, Source, Told},
 };
 
 /// Follow what happens, as `tail -f` does
@@ -37,16 +38,12 @@ pub(crate) struct Args {
 pub(crate) async fn run(args: Args, shutdown: Shutdown) -> anyhow::Result<()> {
     let source = args.place.open().await?;
     let (query, selector) = args.which.query(&source, &args.what).await?;
-    // Where nothing fits yet, all that comes later is new; of everything the newest says where later begins. It is asked
-    // first: what comes between the two questions is then shown by one of them.
-    let newest = source.rows(&Vec::new(), 1, None).await?.0.first().map_or(0, |row| row.seq);
-    let (mut rows, _) = source.rows(&query, args.lines.max(1), None).await?;
-    let after = rows.first().map_or(0, |row| row.seq).max(newest);
-    rows.truncate(args.lines);
-    rows.reverse();
+    // The newest of everything says where later begins: what is recorded from here on is shown by what follows, and all
+    // before it by what is asked for now.
+    let after = source.newest(&Vec::new()).await?.map_or(0, |row| row.seq);
     let mut printing = Printing { source: &source, selector, output: args.output };
-    for row in rows {
-        printing.tell(row).await?;
+    for text in printing.newest(&query, after, args.lines).await?.iter().rev() {
+        print(text)?;
     }
     tokio::select! {
         ended = source.follow(&query, after, &mut printing) => ended,
@@ -62,46 +59,132 @@ struct Printing<'a> {
 
 impl Told for Printing<'_> {
     fn tell(&mut self, row: Row) -> LocalBoxFuture<'_, anyhow::Result<()>> {
-        Box::pin(self.print(row))
+        Box::pin(self.tell_of(row))
     }
 }
 
 impl Printing<'_> {
-    async fn print(&mut self, row: Row) -> anyhow::Result<()> {
-        if self.output == Output::Table && self.selector.is_none() {
-            return line(&row);
+    async fn tell_of(&mut self, row: Row) -> anyhow::Result<()> {
+        if self.is_rows() {
+            return print(&line(&Line::from(&row)));
         }
         let event = self.source.detail(&row.id).await?.event;
-        if self.selector.as_ref().is_none_or(|labels| labels.matches(&event.resource.labels)) {
-            whole(&row, &event, self.output)?;
+        if self.wants(&event) { print(&whole(&event, self.output)?) } else { Ok(()) }
+    }
+
+    /// Rows say enough.
+    fn is_rows(&self) -> bool {
+        self.output == Output::Table && self.selector.is_none()
+    }
+
+    fn wants(&self, event: &Event) -> bool {
+        self.selector.as_ref().is_none_or(|labels| labels.matches(&event.resource.labels))
+    }
+
+    /// So many of those up to a number that are wanted, the newest first, as they are printed.
+    async fn newest(&self, query: &Query, up_to: i64, lines: usize) -> anyhow::Result<Vec<String>> {
+        let mut texts = Vec::new();
+        if lines == 0 {
+            return Ok(texts);
         }
-        Ok(())
+        let begin = up_to.saturating_add(1).to_string();
+        if self.is_rows() {
+            let ask = async |at_most, cursor: Option<&str>| {
+                self.source.rows(query, at_most, Some(cursor.unwrap_or(&begin))).await
+            };
+            pages(lines, ask, |row: Row| {
+                texts.push(line(&Line::from(&row)));
+                Ok(true)
+            })
+            .await?;
+            return Ok(texts);
+        }
+        let ask = async |at_most, cursor: Option<&str>| {
+            // Labels are looked at here: more than are wanted may have to be asked for.
+            let at_most = if self.selector.is_some() { PAGE } else { at_most };
+            self.source.events(query, at_most, Some(cursor.unwrap_or(&begin))).await
+        };
+        pages(lines, ask, |event: Event| {
+            if self.wants(&event) {
+                texts.push(whole(&event, self.output)?);
+                return Ok(true);
+            }
+            Ok(false)
+        })
+        .await?;
+        Ok(texts)
+    }
+}
+
+/// What a line says, of a row or of a whole event.
+struct Line<'a> {
+    time: Timestamp,
+    id: &'a str,
+    kind: &'a str,
+    namespace: &'a str,
+    name: &'a str,
+    event_type: &'a str,
+    summary: &'a str,
+    manager: Option<&'a str>,
+    hand: bool,
+}
+
+impl<'a> From<&'a Row> for Line<'a> {
+    fn from(row: &'a Row) -> Self {
+        Self {
+            time: row.time,
+            id: &row.id,
+            kind: &row.kind,
+            namespace: &row.namespace,
+            name: &row.name,
+            event_type: &row.event_type,
+            summary: &row.summary,
+            manager: row.managers.first().map(String::as_str),
+            hand: row.hand,
+        }
+    }
+}
+
+impl<'a> From<&'a Event> for Line<'a> {
+    fn from(event: &'a Event) -> Self {
+        let r = &event.resource;
+        Self {
+            time: event.time,
+            id: &event.id,
+            kind: &r.kind,
+            namespace: &r.namespace,
+            name: &r.name,
+            event_type: event.kind.as_str(),
+            summary: &event.summary,
+            manager: event.actors.first().map(|actor| actor.manager.as_str()),
+            hand: event.by_hand(),
+        }
     }
 }
 
 /// One line by itself: columns cannot know what comes.
-fn line(row: &Row) -> anyhow::Result<()> {
-    let slash = if row.namespace.is_empty() { "" } else { "/" };
+fn line(of: &Line<'_>) -> String {
+    let slash = if of.namespace.is_empty() { "" } else { "/" };
     let style = super::terminal::style();
     let zone = style.zone.unwrap_or(jiff::tz::TimeZone::UTC);
-    let star = if row.hand { "*" } else { "" };
-    let by = row.managers.first().map_or(String::new(), |manager| format!(" ({manager}{star})"));
+    let star = if of.hand { "*" } else { "" };
+    let by = of.manager.map_or(String::new(), |manager| format!(" ({manager}{star})"));
     let text = format!(
         "{} {} {} {}{slash}{} {}: {}{by}",
-        super::terminal::time(row.time, &zone),
-        super::history::short(&row.id),
-        row.kind,
-        row.namespace,
-        row.name,
-        row.event_type,
-        row.summary
+        super::terminal::time(of.time, &zone),
+        super::history::short(of.id),
+        of.kind,
+        of.namespace,
+        of.name,
+        of.event_type,
+        of.summary
     );
-    Ok(writeln!(io::stdout(), "{}", super::terminal::plain(&text))?)
+    format!("{}\n", super::terminal::plain(&text))
 }
 
-fn whole(row: &Row, event: &Event, output: Output) -> anyhow::Result<()> {
+fn whole(event: &Event, output: Output) -> anyhow::Result<String> {
     if output == Output::Table {
-        return line(row);
+        return Ok(line(&Line::from(event)));
     }
     let mut out = Vec::new();
     if output == Output::Yaml {
@@ -110,7 +193,49 @@ fn whole(row: &Row, event: &Event, output: Output) -> anyhow::Result<()> {
     let mut printer = Printer::new(output, &mut out);
     printer.event(event)?;
     printer.finish("")?;
+    Ok(String::from_utf8(out)?)
+}
+
+fn print(text: &str) -> anyhow::Result<()> {
     let mut stdout = io::stdout().lock();
-    stdout.write_all(&out)?;
+    stdout.write_all(text.as_bytes())?;
     Ok(stdout.flush()?)
+}
+
+#[cfg(test)]
+mod tests {
+    use kubediff::sink::sample;
+    use serde_json::json;
+
+    use super::*;
+    use crate::cli::history_source::scripted;
+
+    /// Two events with the label and one without, the newest first, over pages of which one is empty.
+    #[tokio::test]
+    async fn labels_are_looked_at_before_lines_are_counted_and_pages_are_read_to_the_end() {
+        let event = |name: &str, app: &str| {
+            let mut event = sample::event();
+            event.resource.name = name.into();
+            event.resource.labels = [("app".to_owned(), app.to_owned())].into();
+            event
+        };
+        let server = scripted::server(move |path| match path {
+            path if path.contains("cursor=43") => json!({"events": [], "next": "40"}),
+            path if path.contains("cursor=40") => json!({"events": [event("new", "db")], "next": "30"}),
+            path if path.contains("cursor=30") => json!({"events": [event("mid", "web"), event("old", "web")]}),
+            path => panic!("{path}"),
+        })
+        .await;
+        let source = Source::Server(server);
+        let newest = async |selector: &str, lines: usize| {
+            let selector = Some(selector.parse().unwrap());
+            let printing = Printing { source: &source, selector, output: Output::Table };
+            let texts = printing.newest(&Vec::new(), 42, lines).await.unwrap();
+            texts.iter().map(|text| text.split(' ').nth(4).unwrap().to_owned()).collect::<Vec<_>>()
+        };
+        assert_eq!(newest("app=web", 1).await, ["shop/mid"]);
+        assert_eq!(newest("app=web", 10).await, ["shop/mid", "shop/old"]);
+        assert_eq!(newest("app", 2).await, ["shop/new", "shop/mid"]);
+        assert_eq!(newest("app=web", 0).await, Vec::<String>::new());
+    }
 }

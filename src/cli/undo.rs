@@ -4,8 +4,9 @@ use std::io::{self, Write};
 
 use kubediff::{
     event::{Event, Kind},
-    history::undo::quote,
+    history::undo::{patch, quote},
 };
+use serde_json::json;
 
 use super::{
     history::short,
@@ -20,20 +21,40 @@ use super::{
 Examples:
   kubediff undo 7f0c1a2b3c          the command, to read
   kubediff undo 7f0c1a2b3c | sh     once it was read
+  kubediff undo 7f0c1a2b3c -o json | jq .patch
 Of something that was created or deleted it says what to do instead. What was masked is not known to kubediff, so a
 change of it cannot be taken back: exit code 1.")]
 pub(crate) struct Args {
     /// An event's id, or as much of its beginning as no other has
     id: String,
+    /// text: the command; json: the command, and the patch in it as RFC 6902
+    #[arg(long, short, value_enum, default_value_t = Output::Text)]
+    output: Output,
     #[command(flatten)]
     place: history_source::Options,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Output {
+    Text,
+    Json,
 }
 
 pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
     let detail = args.place.open().await?.detail(&args.id).await?;
     match answer(&detail) {
-        Ok(command) => Ok(writeln!(io::stdout(), "{command}")?),
+        Ok(command) => Ok(writeln!(io::stdout(), "{}", text(&detail, &command, args.output))?),
         Err(instead) => anyhow::bail!("{instead}"),
+    }
+}
+
+fn text(detail: &Detail, command: &str, output: Output) -> String {
+    match output {
+        Output::Text => command.to_owned(),
+        Output::Json => {
+            let patch = detail.inverse.as_ref().zip(detail.after.as_ref()).and_then(|(back, after)| patch(back, after));
+            format!("{:#}", json!({"command": command, "patch": patch}))
+        }
     }
 }
 
@@ -80,7 +101,26 @@ mod tests {
     fn detail(kind: Kind, undo: Option<&str>) -> Detail {
         let event = Event { kind, ..sample::event() };
         let undo = undo.map(str::to_owned);
-        Detail { event, before: None, after: None, previous: None, undo, deliveries: Vec::new(), around: None }
+        Detail {
+            event,
+            before: None,
+            after: Some(json!({"spec": {"replicas": 3}})),
+            previous: None,
+            inverse: serde_json::from_value(json!([{"op": "replace", "path": "/spec/replicas", "value": 1}])).ok(),
+            undo,
+            deliveries: Vec::new(),
+            around: None,
+        }
+    }
+
+    #[test]
+    fn for_machines_the_command_comes_with_its_patch() {
+        let detail = detail(Kind::Updated, Some("kubectl patch"));
+        assert_eq!(text(&detail, "kubectl patch", Output::Text), "kubectl patch");
+        let json: serde_json::Value = serde_json::from_str(&text(&detail, "kubectl patch", Output::Json)).unwrap();
+        let patch = json!([{"op": "test", "path": "/spec/replicas", "value": 3},
+                           {"op": "replace", "path": "/spec/replicas", "value": 1}]);
+        assert_eq!(json, json!({"command": "kubectl patch", "patch": patch}));
     }
 
     #[test]

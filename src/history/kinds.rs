@@ -2,7 +2,7 @@
 //! cluster.
 
 use super::{Error, History, filter::like, group_resource};
-use crate::cluster::Resource;
+use crate::{cluster::Resource, route::spell::did_you_mean};
 
 /// Short names of what every cluster serves, for kinds that are not watched any more.
 const SHORT: &[(&str, &str)] = &[
@@ -45,13 +45,6 @@ impl Kinds {
     /// where needed.
     pub fn find(&self, word: &str) -> Vec<&Resource> {
         let word = word.to_lowercase();
-        let names = |resource: &Resource| {
-            let mut names = vec![resource.kind.to_lowercase(), resource.plural.to_lowercase()];
-            names.push(resource.singular.to_lowercase());
-            names.extend(resource.short_names.iter().map(|name| name.to_lowercase()));
-            names.extend(SHORT.iter().filter(|(_, plural)| *plural == resource.plural).map(|(s, _)| (*s).to_owned()));
-            names
-        };
         let takes = |resource: &&Resource| {
             let group = resource.group.to_lowercase();
             names(resource).iter().filter(|name| !name.is_empty()).any(|name| {
@@ -67,10 +60,45 @@ impl Kinds {
         self.0.iter().filter(takes).collect()
     }
 
+    /// Whether a word, which is no pattern, is the name of one of them, or of one that every cluster serves and nothing
+    /// was read of here.
+    pub fn knows(&self, word: &str) -> bool {
+        let lower = word.to_lowercase();
+        // In whatever group.
+        let name = lower.split('.').next().unwrap_or_default();
+        let served = |(short, plural): &(&str, &str)| {
+            let singular = plural.strip_suffix("ies").map(|stem| format!("{stem}y"));
+            [*short, *plural].contains(&name)
+                || singular.is_some_and(|singular| singular == name)
+                || ["s", "es"].iter().any(|end| plural.strip_suffix(end) == Some(name))
+        };
+        !self.find(word).is_empty() || SHORT.iter().any(served)
+    }
+
+    /// `; did you mean `deploy`?` when a name of a kind is near enough, else nothing.
+    pub fn did_you_mean(&self, word: &str) -> String {
+        let known = self.0.iter().flat_map(|resource| {
+            let full = group_resource(&resource.group, &resource.plural);
+            names(resource).into_iter().chain([full]).filter(|name| !name.is_empty())
+        });
+        let known: Vec<String> = known.collect();
+        let served = SHORT.iter().flat_map(|(short, plural)| [*plural, *short]);
+        did_you_mean(word, known.iter().map(String::as_str).chain(served))
+    }
+
     /// The resource of a group and plural.
     pub fn get(&self, group: &str, plural: &str) -> Option<&Resource> {
         self.0.iter().find(|resource| resource.group == group && resource.plural == plural)
     }
+}
+
+/// Kind, plural, singular and short names; some may be empty.
+fn names(resource: &Resource) -> Vec<String> {
+    let mut names = vec![resource.kind.to_lowercase(), resource.plural.to_lowercase()];
+    names.push(resource.singular.to_lowercase());
+    names.extend(resource.short_names.iter().map(|name| name.to_lowercase()));
+    names.extend(SHORT.iter().filter(|(_, plural)| *plural == resource.plural).map(|(s, _)| (*s).to_owned()));
+    names
 }
 
 impl History {
@@ -118,5 +146,45 @@ impl History {
         }
         known.sort_by_key(|resource| (!resource.group.is_empty(), group_resource(&resource.group, &resource.plural)));
         Ok(Kinds(known))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_word_that_is_no_kind_is_told_from_one_that_nothing_is_known_of() {
+        let gadgets = Resource {
+            group: "acme.example".into(),
+            short_names: vec!["gd".into()],
+            ..Resource::core("v1", "gadgets", "Gadget")
+        };
+        let kinds = Kinds(vec![gadgets]);
+        for known in [
+            "gadgets",
+            "Gadget",
+            "gd",
+            "gadgets.acme.example",
+            "deploy",
+            "Deployment",
+            "deployments.apps",
+            "ing",
+            "ingress",
+            "NetworkPolicy",
+            "cm",
+        ] {
+            assert!(kinds.knows(known), "{known}");
+        }
+        for (wrong, hint) in [
+            ("deplyo", "; did you mean `deploy`?"),
+            ("gagdet", "; did you mean `gadget`?"),
+            ("gadgets.acme.exmaple", "; did you mean `gadgets.acme.example`?"),
+            ("nosuchkind", ""),
+            ("", ""),
+        ] {
+            assert!(!kinds.knows(wrong), "{wrong}");
+            assert_eq!(kinds.did_you_mean(wrong), hint, "{wrong}");
+        }
     }
 }

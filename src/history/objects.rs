@@ -139,6 +139,18 @@ impl History {
         cursor: Option<&str>,
         limit: usize,
     ) -> Result<(Vec<Listed>, Option<String>), Error> {
+        self.objects_within(which, sight, cursor, limit, MOST_LOOKED_AT)
+    }
+
+    /// The same, of which so many are looked at for one page.
+    pub(super) fn objects_within(
+        &self,
+        which: &Which,
+        sight: &Sight,
+        cursor: Option<&str>,
+        limit: usize,
+        most: usize,
+    ) -> Result<(Vec<Listed>, Option<String>), Error> {
         let kinds = self.kinds()?;
         let resources = which.resources(&kinds);
         let feeds: Vec<(i64, String)> = self
@@ -161,7 +173,7 @@ impl History {
             },
         };
         let mut found: Vec<Listed> = Vec::new();
-        let mut left = MOST_LOOKED_AT;
+        let mut left = most;
         for (feed, name) in feeds {
             let (mut namespace, mut after) = (String::new(), String::new());
             match &from {
@@ -189,19 +201,17 @@ impl History {
                 (namespace, after) = (only.to_owned(), String::new());
             }
             let mut rows = statement.query(params![feed, namespace, after, only])?;
+            // The last of this feed that was looked at, by this page or by the one before.
+            let mut last = (namespace, after);
             while let Some(row) = rows.next()? {
                 let namespace = row.get_ref(0)?.as_str().unwrap_or_default();
                 let object = row.get_ref(1)?.as_str().unwrap_or_default();
                 if found.len() == limit || left == 0 {
-                    let last = match found.last() {
-                        Some(last) if left > 0 => format!("{feed}/{}/{}", last.namespace, last.name),
-                        _ => format!("{feed}/{namespace}/{object}"),
-                    };
-                    let in_this_feed = found.last().is_some_and(|last| last.resource == plural && last.group == group);
-                    let next = if in_this_feed || left == 0 { last } else { format!("{feed}//") };
-                    return Ok((found, Some(next)));
+                    return Ok((found, Some(format!("{feed}/{}/{}", last.0, last.1))));
                 }
                 left -= 1;
+                namespace.clone_into(&mut last.0);
+                object.clone_into(&mut last.1);
                 if !which.namespaces.takes(namespace)
                     || !which.names.takes(object)
                     || !sight.may(group, plural, namespace)

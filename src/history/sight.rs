@@ -6,7 +6,7 @@ use std::{
 };
 
 use super::{
-    Error, Filter, History,
+    Error, Filter, History, Words,
     narrow::Narrow,
     objects::Which,
     rows::Order,
@@ -66,10 +66,14 @@ impl History {
     ) -> Result<Vec<(Place, i64)>, Error> {
         let _moment = self.connection().unchecked_transaction()?;
         let kinds = self.kinds()?;
-        let question = match apart {
-            true => filter.ask_apart(&kinds, &Sight::Everything)?,
-            false => filter.question(&kinds, &Sight::Everything)?,
+        let ask = |filter: &Filter| match apart {
+            true => filter.ask_apart(&kinds, &Sight::Everything),
+            false => filter.question(&kinds, &Sight::Everything),
         };
+        let question = ask(filter)?;
+        // Of names, owners and words a profile says nothing: events of any may be among its own.
+        let of_profiles =
+            ask(&Filter { names: Words::default(), owners: Words::default(), text: String::new(), ..filter.clone() })?;
         let mut places: HashMap<Place, usize> = HashMap::new();
         let mut newest: Vec<i64> = Vec::new();
         let mut number = |row: &Narrow<'_>, at: i64| {
@@ -90,8 +94,8 @@ impl History {
         // The place of a profile, by its id.
         let mut of_profile: Vec<Option<usize>> = Vec::new();
         tally::profiles(self.connection(), |id, profile, _| {
-            let (Ok(id), row) = (usize::try_from(id), question.row_of(profile)) else { return };
-            if question.takes(&row) {
+            let (Ok(id), row) = (usize::try_from(id), of_profiles.row_of(profile)) else { return };
+            if of_profiles.takes(&row) {
                 of_profile.resize(of_profile.len().max(id + 1), None);
                 of_profile[id] = Some(number(&row, i64::MIN));
             }

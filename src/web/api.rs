@@ -151,9 +151,11 @@ async fn events(State(server): State<Server>, headers: HeaderMap, Query(paramete
     let found = server
         .ask(move |history| {
             let mut page = history.page(&filter, &sight, paging.order, cursor, limit)?;
-            // What is older is asked for the next time.
+            // What is older is asked for the next time, and nothing from above the cursor again: its hour goes on up
+            // there, and so do older ones when a clock was set back.
             if let (Some(since), None) = (since, page.next) {
-                page.next = history.before(since.as_millisecond())?;
+                let before = history.before(since.as_millisecond())?;
+                page.next = before.map(|before| before.min(below.unwrap_or(i64::MAX)));
             }
             Found::new(history, page, paging.full)
         })

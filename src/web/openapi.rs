@@ -190,6 +190,7 @@ fn status() -> Value {
     let informer = object(&[
         ("resource", word.clone(), true),
         ("kind", word.clone(), true),
+        ("shortNames", list(&word), true),
         ("group", word.clone(), true),
         ("version", word.clone(), true),
         ("scope", text("a namespace; empty for all"), true),

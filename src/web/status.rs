@@ -86,7 +86,7 @@ fn about(informer: &Informer, objects: &HashMap<i64, i64>) -> Value {
     let problem = status.problem.as_ref().filter(|_| status.denied || status.phase == Phase::Waiting);
     let state = if status.denied { "not permitted" } else { status.phase.as_str() };
     json!({
-        "resource": resource.plural, "kind": resource.kind, "group": resource.group, "version": resource.version,
+        "resource": resource.plural, "kind": resource.kind, "shortNames": resource.short_names, "group": resource.group, "version": resource.version,
         "scope": scope(informer), "state": state, "synced": informer.has_synced(),
         "objects": informer.id().map(|id| objects.get(&id).copied().unwrap_or_default()),
         "since": status.since,

@@ -12,6 +12,7 @@ use kubediff::{
     event::Event,
     history::{
         self, Filter, History, Name, Order, Row, Sight,
+        kinds::Kinds,
         objects::{When, Which},
     },
     ledger::{
@@ -78,6 +79,7 @@ impl File {
             before: found.before,
             after: found.after,
             previous: found.previous,
+            inverse: found.inverse,
             undo: found.undo,
             deliveries: waiting.collect(),
             around,
@@ -105,9 +107,12 @@ impl File {
         }
     }
 
+    pub(super) fn kinds(&self) -> anyhow::Result<Kinds> {
+        Ok(self.history.borrow().kinds()?)
+    }
+
     pub(super) fn kind(&self, word: &str) -> anyhow::Result<Option<String>> {
-        let kinds = self.history.borrow().kinds()?;
-        Ok(kinds.find(word).first().map(|resource| resource.kind.clone()))
+        Ok(self.kinds()?.find(word).first().map(|resource| resource.kind.clone()))
     }
 
     pub(super) fn object(&self, object: &Object, at: Option<Timestamp>) -> anyhow::Result<AtTime> {
@@ -120,7 +125,7 @@ impl File {
 
     pub(super) fn blame(&self, object: &Object, at: Option<Timestamp>) -> anyhow::Result<Blame> {
         let (lines, state) = self.history.borrow_mut().blame(&name(object), when(at))?;
-        Ok(Blame { lines, doubt: state.doubt })
+        Ok(Blame { exists: state.object.is_some(), lines, doubt: state.doubt })
     }
 
     pub(super) async fn follow(&self, query: &Query, mut after: i64, told: &mut dyn super::Told) -> anyhow::Result<()> {

@@ -1,11 +1,17 @@
 //! A running kubediff, asked by HTTP.
 
+#[cfg(test)]
+pub(crate) mod scripted;
+#[cfg(test)]
+mod tests;
+
 use std::time::Duration;
 
 use anyhow::{Context, anyhow};
 use jiff::Timestamp;
 use kubediff::{
-    history::Row,
+    cluster::Resource,
+    history::{Row, kinds::Kinds},
     ledger::silences::{New, Silence},
     sink,
 };
@@ -145,6 +151,31 @@ impl Server {
                 None => return Ok(found),
             }
         }
+    }
+
+    /// Those that it watches. Of others there may be events.
+    pub(super) async fn kinds(&self) -> anyhow::Result<Kinds> {
+        #[derive(serde::Deserialize)]
+        struct Answer {
+            informers: Vec<Informer>,
+        }
+        #[derive(serde::Deserialize)]
+        #[serde(rename_all = "camelCase")]
+        struct Informer {
+            group: String,
+            version: String,
+            resource: String,
+            kind: String,
+            #[serde(default)]
+            short_names: Vec<String>,
+        }
+        let Answer { informers } = self.ask(&["status"], &[]).await?;
+        let resource = |one: Informer| Resource {
+            group: one.group,
+            short_names: one.short_names,
+            ..Resource::core(&one.version, &one.resource, &one.kind)
+        };
+        Ok(Kinds(informers.into_iter().map(resource).collect()))
     }
 
     pub(super) async fn object(&self, object: &Object, at: Option<Timestamp>) -> anyhow::Result<AtTime> {
@@ -313,94 +344,5 @@ impl Lines {
             }
         }
         messages
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use futures::future::LocalBoxFuture;
-    use kubediff::history;
-    use tokio::{
-        io::{AsyncReadExt, AsyncWriteExt},
-        net::TcpListener,
-    };
-
-    use super::*;
-    use crate::cli::history_source::{Told, is_unknown};
-
-    #[test]
-    fn that_nothing_is_known_is_an_answer_and_that_nothing_can_be_asked_is_an_error() {
-        let refused = |code: &str| anyhow::Error::from(Refusal { code: code.into(), words: "no".into() });
-        for unknown in [refused("not-found"), refused("gap"), history::Error::Unknown("x".into()).into()] {
-            assert!(is_unknown(&unknown), "{unknown:#}");
-        }
-        let broken = history::Error::Sql(rusqlite::Error::InvalidQuery);
-        for error in [refused("internal"), refused("unauthorized"), refused(""), broken.into(), anyhow!("cannot reach")]
-        {
-            assert!(!is_unknown(&error), "{error:#}");
-        }
-    }
-
-    #[test]
-    fn server_sent_events_are_read_in_whatever_pieces_they_come() {
-        let text = ": hello\nid: 3\n\nid: 4\nevent: change\ndata: {\"a\":\ndata: 1}\n\r\n: again\n\nevent: behind\ndata: {}\n\n\
-                    id: 1004\n\n";
-        let message = |id, event: &str, data: &str| Message { id, event: event.into(), data: data.into() };
-        let want = vec![
-            message(Some(3), "", ""),
-            message(Some(4), "change", "{\"a\":\n1}"),
-            message(None, "behind", "{}"),
-            message(Some(1004), "", ""),
-        ];
-        for size in [1, 2, 7, 1000] {
-            let mut lines = Lines::default();
-            let got: Vec<_> = text.as_bytes().chunks(size).flat_map(|chunk| lines.take(chunk)).collect();
-            assert_eq!(got, want, "pieces of {size}");
-        }
-    }
-
-    struct Nobody;
-
-    impl Told for Nobody {
-        fn tell(&mut self, _: Row) -> LocalBoxFuture<'_, anyhow::Result<()>> {
-            Box::pin(async { Ok(()) })
-        }
-    }
-
-    #[tokio::test]
-    async fn a_stream_that_broke_off_goes_on_from_the_number_that_was_told_last_also_without_a_change() {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let server = Server::new(&format!("http://{}", listener.local_addr().unwrap()), None, None).unwrap();
-        let asked = async {
-            let mut asked = Vec::new();
-            for said in [": open\nid: 7\n\nid: 5000\n\n", ""] {
-                let (mut socket, _) = listener.accept().await.unwrap();
-                let mut request = Vec::new();
-                while !request.ends_with(b"\r\n\r\n") {
-                    socket.read_buf(&mut request).await.unwrap();
-                }
-                let answer = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n";
-                socket.write_all(format!("{answer}{said}").as_bytes()).await.unwrap();
-                asked.push(String::from_utf8(request).unwrap().lines().next().unwrap().to_owned());
-            }
-            asked
-        };
-        let query = vec![("namespace", "quiet".to_owned())];
-        let mut told = Nobody;
-        let asked = tokio::select! {
-            asked = asked => asked,
-            ended = server.follow(&query, 7, &mut told) => panic!("{ended:?}"),
-        };
-        for (line, after) in asked.iter().zip(["after=7 ", "after=5000 "]) {
-            assert!(line.contains(after), "{asked:?}");
-        }
-    }
-
-    #[test]
-    fn an_address_that_is_none_is_wrong_usage() {
-        for url in ["", "8080", "localhost:8080", "ftp://x"] {
-            assert!(Server::new(url, None, None).err().unwrap().is::<Usage>(), "{url}");
-        }
-        assert!(Server::new("http://127.0.0.1:8080/kubediff/", None, None).is_ok());
     }
 }

@@ -262,6 +262,49 @@ async fn objects_are_listed_in_pages_of_any_size_each_once() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn pages_of_objects_go_on_in_the_next_feed_of_the_same_resource_and_where_looking_was_cut_off() {
+    let rig = Rig::new();
+    let mut version = 10;
+    for namespace in ["shop", "bank"] {
+        let scope = Scope::Namespace(namespace.into());
+        let mut feed = rig.store.feed(Feed::new(config_maps(), scope), vec![], false).await.unwrap();
+        feed.put(Update::ListBegan).await.unwrap();
+        for n in 0..3 {
+            version += 1;
+            let object =
+                json!({"metadata": {"name": format!("m{n}"), "namespace": namespace, "uid": format!("u{version}")}});
+            feed.put(Update::Listed(vec![rig.document(&config_maps(), version, &object)])).await.unwrap();
+        }
+        feed.put(Update::ListEnded(Version::from("1"))).await.unwrap();
+    }
+    rig.settle().await;
+    let history = rig.history();
+    let list = |which: &objects::Which, limit: usize, most: usize| {
+        let (mut all, mut cursor, mut pages) = (Vec::new(), None::<String>, 0);
+        loop {
+            let page = history.objects_within(which, &Sight::Everything, cursor.as_deref(), limit, most);
+            let (objects, next) = page.unwrap();
+            assert!(objects.len() <= limit.min(most));
+            all.extend(objects.into_iter().map(|o| format!("{}/{}", o.namespace, o.name)));
+            pages += 1;
+            assert!(pages < 20, "it goes on: {cursor:?}");
+            match next {
+                Some(next) => cursor = Some(next),
+                None => return all,
+            }
+        }
+    };
+    let all = ["shop/m0", "shop/m1", "shop/m2", "bank/m0", "bank/m1", "bank/m2"];
+    let last = objects::Which { names: Words::one("m2"), ..objects::Which::default() };
+    for limit in 1..=7 {
+        for most in 1..=7 {
+            assert_eq!(list(&objects::Which::default(), limit, most), all, "pages of {limit}, {most} looked at");
+            assert_eq!(list(&last, limit, most), ["shop/m2", "bank/m2"], "pages of {limit}, {most} looked at");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn undoing_is_a_command_that_first_looks_whether_it_still_fits_and_never_writes_a_mask() {
     let rig = Rig::new();
     live(&rig, &[(0, Deed::Put(json!({"replicas": 1}))), (0, Deed::Put(json!({"replicas": 3})))]).await;

@@ -27,9 +27,13 @@ export function isCause(row) {
   return own && (row.type !== "updated" || row.hand || row.classes.some((name) => !follows.has(name)));
 }
 
+const isNamespace = (row) => row.kind === "Namespace" && !row.group;
+/// The namespace that a row is in; a Namespace is in itself.
+const placeOf = (row) => (isNamespace(row) ? row.name : row.namespace);
+
 /// The namespace that a row says is going or gone.
 function endOf(row) {
-  if (row.kind !== "Namespace" || row.group) return undefined;
+  if (!isNamespace(row)) return undefined;
   const asked = row.type === "updated" && row.classes.includes("lifecycle") && /is (terminating|being deleted)/.test(row.summary);
   return asked || row.type === "deleted" ? row.name : undefined;
 }
@@ -37,6 +41,23 @@ function endOf(row) {
 /// Whether a row may be part of the end of the namespace that it is in: it goes, or its controllers note that others do.
 function goes(row) {
   return row.type === "deleted" || (row.type === "updated" && !row.hand && (row.classes.includes("lifecycle") || row.classes.every((name) => FOLLOWS.has(name))));
+}
+
+/// Whether a row is part of an end of the namespace that it is in, by when it was: from when the end was `asked` for until
+/// the namespace is `gone`, as far as the two are known. What goes may be recorded early for the one and late for the other.
+function isPart(row, { asked, gone }) {
+  if (!goes(row) || row.at - (asked ?? gone).at > SPAN) return false;
+  if (gone && row.at - gone.at > EARLY) return false;
+  if (!asked) return gone.at - row.at <= SPAN;
+  return row.at >= asked.at || ((row.type === "deleted" || row.classes.includes("lifecycle")) && asked.at - row.at <= EARLY);
+}
+
+/// Whether a row that says that a namespace goes is the other half of an end. The watch of Namespaces is in step with
+/// itself: the first is always recorded first. Another one is of a namespace that was made again.
+function isOtherHalf(row, { asked, gone }, towards) {
+  if (asked && gone) return false;
+  const [first, last] = towards === "older" ? [row, gone] : [asked, row];
+  return Boolean(first && last) && first.type !== "deleted" && last.type === "deleted" && last.at - first.at <= SPAN;
 }
 
 const later = (a, b) => b.at - a.at || b.seq - a.seq;
@@ -56,9 +77,12 @@ export class Rows {
     /// By owner, the group before which the oldest one comes, while that has no cause: if it gets one, rows that came
     /// early for theirs in this group are its own.
     this.unsure = new Map();
-    /// The ends of namespaces that may still go on, towards older and towards newer rows.
+    /// The oldest and the newest end of each namespace, which may still go on towards older and towards newer rows;
+    /// nothing where the namespace was made before the one or after the other.
     this.endings = { older: new Map(), newer: new Map() };
     this.count = 0;
+    /// Whether groups that were known have lost rows to the end of a namespace.
+    this.taken = false;
   }
 
   /// A page: each of its rows is older than all before it. Gives the place of the first group that is new or another
@@ -67,6 +91,7 @@ export class Rows {
     const known = this.groups.length;
     this.from = known;
     for (const row of rows) this.#end(row, "older") ?? this.#older(row);
+    this.taken = false;
     // Of a long list only the end is another one.
     const from = Math.min(this.from, this.groups.length);
     const end = this.groups.splice(from).sort(newestFirst);
@@ -90,6 +115,12 @@ export class Rows {
     for (const row of rows) {
       const group = this.#end(row, "newer") ?? this.#newer(row);
       if (group) touched.push(group);
+    }
+    if (this.taken) {
+      this.taken = false;
+      this.#sort();
+      const there = new Set(this.groups);
+      return touched.filter((group) => there.has(group));
     }
     // What is new comes before all that was there, unless a clock was set.
     const fresh = this.groups.splice(known).sort(newestFirst);
@@ -121,51 +152,83 @@ export class Rows {
     return cursor || undefined;
   }
 
-  /// The group of a namespace's end, if the row is part of one. It is open from the namespace's deletion back to when it
-  /// was asked for, or the other way round.
+  /// The group of a namespace's end, if the row is part of one.
   #end(row, towards) {
     if (this.flat || this.ids.has(row.id)) return undefined;
     row.at ??= Date.parse(row.time);
-    const [name, open] = [endOf(row), this.endings[towards]];
-    let group = open.get(name ?? (row.kind === "Namespace" ? row.name : row.namespace));
-    if (group && Math.abs(towards === "older" ? group.to - row.at : row.at - group.from) > SPAN) group = undefined;
-    if (name === undefined && !(group && goes(row))) return undefined;
+    const [name, place] = [endOf(row), placeOf(row)];
+    if (isNamespace(row) && row.type === "created") this.#mark(place, undefined, towards);
+    let group = this.endings[towards].get(place);
+    if (name !== undefined && group && !isOtherHalf(row, group, towards)) group = undefined;
+    if (name === undefined && !(group && isPart(row, group))) return undefined;
     this.ids.add(row.id);
     this.count += 1;
-    // A namespace that is made again and goes again is another one.
-    if (name !== undefined && group?.rows.some((one) => endOf(one) === name && one.type === row.type)) group = undefined;
     if (group) {
       group.rows.push(row);
-      group.rows.sort(later);
       group.version += 1;
     } else {
       group = { key: row.id, rows: [row], version: 0, ends: name };
       this.groups.push(group);
-      if (towards === "older" && row.type !== "deleted") this.#gather(group);
     }
-    const last = (row.type === "deleted") === (towards === "newer");
     if (name !== undefined) {
-      if (last) open.delete(name);
-      else open.set(name, group);
-      // What is read first may go on at the other end.
-      if (!last && towards === "older") this.endings.newer.delete(name);
-      if (towards === "older" && row.type !== "deleted" && group.rows[0].type !== "deleted") this.endings.newer.set(name, group);
+      group[row.type === "deleted" ? "gone" : "asked"] = row;
+      this.#gather(group);
+      this.#mark(name, group, towards);
     }
-    this.#bound(group);
-    return group;
+    group.rows.sort(later);
+    return this.#bound(group);
   }
 
-  /// A namespace that is still going when it is first read: what went before was read before it was known why.
+  /// What rows of a namespace may be part of from here on; of the only one that is known, at both ends.
+  #mark(name, group, towards) {
+    const { older, newer } = this.endings;
+    const [here, there] = towards === "older" ? [older, newer] : [newer, older];
+    here.set(name, group);
+    if (!there.has(name)) there.set(name, group);
+  }
+
+  /// Takes what was known before it was known that the namespace goes.
   #gather(group) {
-    const [cause] = group.rows;
-    const part = (row) => row.namespace === cause.name && row.at >= cause.at && row.at - cause.at <= SPAN && goes(row);
-    const parts = new Set(this.groups.filter((one) => one !== group && !one.ends && one.rows.every(part)));
-    if (!parts.size) return;
+    const { asked, gone, ends } = group;
+    const [first, last] = [asked ?? gone, gone ?? asked];
+    let [from, to] = [-Infinity, Infinity];
+    const parts = [];
+    for (const one of this.groups) {
+      // An end of which only the last was known may have taken what is early for it.
+      if (one === group || (one.ends !== undefined && !(one.ends === ends && !one.asked && !gone && asked.seq < one.gone.seq))) continue;
+      for (const row of one.rows) {
+        if (placeOf(row) !== ends) continue;
+        if (isNamespace(row) && row.type === "created") {
+          if (row.seq < first.seq) from = Math.max(from, row.seq);
+          if (row.seq > last.seq) to = Math.min(to, row.seq);
+        } else if (row !== one.gone && isPart(row, group)) parts.push([one, row]);
+      }
+    }
+    const taken = new Map();
+    for (const [one, row] of parts) {
+      if (row.seq < from || row.seq > to) continue;
+      if (!taken.has(one)) taken.set(one, []);
+      taken.get(one).push(row);
+      group.rows.push(row);
+    }
+    for (const [one, rows] of taken) this.#take(one, rows);
+  }
+
+  /// Takes rows out of a group as if they had never been in it.
+  #take(group, rows) {
     this.from = 0;
-    this.groups = this.groups.filter((one) => !parts.has(one));
-    for (const ends of [this.oldest, this.newest, this.unsure]) for (const [owner, one] of ends) if (parts.has(one)) ends.delete(owner);
-    for (const one of parts) group.rows.push(...one.rows);
-    group.rows.sort(later);
+    this.taken = true;
+    const owner = ownerOf(rows[0]);
+    if (rows.includes(group.cause)) group.cause = undefined;
+    if (rows.length < group.rows.length) return this.#leave(group, rows);
+    this.groups = this.groups.filter((one) => one !== group);
+    if (![this.oldest, this.newest, this.unsure].some((ends) => ends.get(owner) === group)) return undefined;
+    const others = this.groups.filter((one) => one.ends === undefined && ownerOf(one.rows[0]) === owner).sort(newestFirst);
+    for (const [ends, other] of [[this.oldest, others[others.length - 1]], [this.newest, others[0]], [this.unsure, undefined]]) {
+      if (other) ends.set(owner, other);
+      else ends.delete(owner);
+    }
+    return undefined;
   }
 
   #bound(group) {

@@ -159,6 +159,61 @@ async fn the_judge_is_asked_of_what_is_looked_at_and_of_no_more_than_a_thousand_
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn one_who_may_see_some_finds_by_name_owner_and_word_what_is_counted_already() {
+    let rig = Rig::with(Auth::Token, Some(Arc::new(Scripted::default()))).await;
+    for n in 1..=20 {
+        rig.event(n, if n % 2 == 0 { "shop" } else { "bank" }).await;
+    }
+    rig.store.write(Box::new(crate::ledger::search::fill_all)).await.unwrap();
+    let sum = |counts: &Value, parts: &[&str]| -> u64 {
+        counts.as_array().unwrap().iter().flat_map(|one| parts.iter().map(|part| one[*part].as_u64().unwrap())).sum()
+    };
+    for (filter, all, shop) in [
+        ("name=web-4", 1, 1),
+        ("name=web-3", 1, 0),
+        ("name=web-1*", 11, 5),
+        ("name=!web-4", 19, 9),
+        ("owner=Deployment/shop/web", 20, 10),
+        ("owner=Deployment/shop/web&name=web-4", 1, 1),
+        ("owner=!Deployment/shop/db", 20, 10),
+        ("name=web-4&q=nginx", 1, 1),
+    ] {
+        for (user, wanted) in [("all", all), ("shop", shop)] {
+            let rows = as_user(&rig, user, &format!("/api/v1/events?{filter}")).await;
+            assert_eq!(rows["events"].as_array().unwrap().len() as u64, wanted, "rows for {user}: {filter}");
+            let facets = as_user(&rig, user, &format!("/api/v1/facets?{filter}")).await;
+            assert_eq!(sum(&facets["type"], &["count"]), wanted, "facets for {user}: {filter}");
+            let density = as_user(&rig, user, &format!("/api/v1/density?since=1h&{filter}")).await;
+            let counted = sum(&density["buckets"], &["created", "updated", "deleted"]);
+            assert_eq!(counted, wanted, "density for {user}: {filter}");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_page_that_ends_early_for_the_judge_goes_on_below_its_own_cursor() {
+    let rig = Rig::with(Auth::Token, Some(Arc::new(Scripted::default()))).await;
+    for n in 1..=1_300 {
+        let namespace = if n % 100 == 0 { "shop".to_owned() } else { format!("team-{n}") };
+        rig.event(n, &namespace).await;
+    }
+    rig.store.write(Box::new(crate::ledger::search::fill_all)).await.unwrap();
+    let (mut seen, mut cursor, mut pages) = (Vec::new(), 250, 0);
+    loop {
+        let page = as_user(&rig, "shop", &format!("/api/v1/events?limit=1000&cursor={cursor}")).await;
+        seen.extend(page["events"].as_array().unwrap().iter().map(|row| row["seq"].as_i64().unwrap()));
+        pages += 1;
+        assert!(pages < 10, "it goes on");
+        let Some(next) = page["next"].as_str() else { break };
+        let next: i64 = next.parse().unwrap();
+        assert!(next <= cursor, "{next} is above {cursor}");
+        cursor = next;
+    }
+    assert!(pages > 1);
+    assert_eq!(seen, [200, 100]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nothing_is_shown_while_permissions_cannot_be_checked() {
     let judge = Arc::new(Scripted::default());
     judge.down.store(true, SeqCst);
