@@ -1,14 +1,16 @@
 //! The whole service, wired in one straight function: what is built first is upstream, and is stopped first.
 
+mod parts;
 mod probes;
 mod schemas;
 
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 use futures::future::{BoxFuture, OptionFuture};
-use tokio::{sync::watch, task::JoinSet};
+use tokio::{sync::watch, time::Instant};
 use tokio_util::sync::CancellationToken;
 
+use self::parts::Parts;
 pub use self::schemas::Schemas;
 use crate::{
     cluster::{
@@ -35,6 +37,8 @@ const DRAIN: Duration = Duration::from_secs(20);
 const STAMP: Duration = Duration::from_secs(2);
 /// Before a new leader that cannot read its state file looks again.
 const TAKE_OVER_AGAIN: Duration = Duration::from_secs(1);
+/// How often the service's own loop comes round when there is nothing to do.
+const ROUND: Duration = Duration::from_secs(30);
 
 /// Where the cluster's uid is kept in the store's `meta` table.
 const CLUSTER_UID: &str = "cluster_uid";
@@ -206,7 +210,10 @@ pub async fn run(
     // One instance alone always delivers.
     let leader = watch::Sender::new(replica.is_none());
     let stop = CancellationToken::new();
-    let mut tasks = JoinSet::new();
+    let fleet_stop = stop.clone();
+    let (watching, fleet_turned) = parts::listen_to(async move { fleet.run(fleet_stop, selected).await });
+    let (turns, turned) = watch::channel(Instant::now());
+    let mut parts = Parts::default();
     if let Some(address) = settings.probes {
         let sources = metrics::Sources {
             factory: factory.clone(),
@@ -220,9 +227,11 @@ pub async fn run(
             replica: standing.clone(),
             counted: metrics::Counted::default(),
         };
-        let health = probes::Health { metrics: sources };
+        let mut loops = vec![("service", turned), ("fleet", fleet_turned)];
+        loops.extend(replica.as_ref().map(|replica| ("election", replica.turned())));
+        let health = probes::Health { metrics: sources, loops: loops.into() };
         let listener = probes::listen(address).await.map_err(|source| Error::Listen { address, source })?;
-        tasks.spawn(probes::serve(listener, health, stop.clone()));
+        parts.spawn("the probes' server", probes::serve(listener, health, stop.clone()));
     }
     let live = watch::Sender::new(live(&settings));
     if let Some((listener, page)) = page {
@@ -238,23 +247,27 @@ pub async fn run(
                 .clone()
                 .map(|standing| -> web::LeadsInstead { Arc::new(move || standing.borrow().leads_instead()) }),
         };
-        tasks.spawn(web::serve(listener, page, sources, stop.clone()));
+        parts.spawn("the page's server", web::serve(listener, page, sources, stop.clone()));
     }
-    tasks.spawn(schemas::keep(schemas, source, store.clone(), factory.clone(), overview.clone(), changes));
-    tasks.spawn(keep_uid(uid, stored_uid.is_some(), store.clone(), factory.clone(), overview.clone()));
-    tasks.spawn(say_when_synced(factory.clone(), overview));
-    tasks.spawn(store::say_when_slow(store.clone()));
-    tasks.spawn(absence::run(store.clone(), factory.clone(), stop.clone()));
-    let fleet_stop = stop.clone();
-    let mut watching = tokio::spawn(async move { fleet.run(fleet_stop, selected).await });
+    let schemas = schemas::keep(schemas, source, store.clone(), factory.clone(), overview.clone(), changes);
+    parts.spawn("the keeper of schemas", schemas);
+    let uid = keep_uid(uid, stored_uid.is_some(), store.clone(), factory.clone(), overview.clone());
+    parts.spawn("the keeper of the cluster's uid", uid);
+    parts.spawn("the word that all is in sync", say_when_synced(factory.clone(), overview));
+    parts.spawn("the word that the disk is slow", store::say_when_slow(store.clone()));
+    parts.spawn("the record of absences", absence::run(store.clone(), factory.clone(), stop.clone()));
+    let mut watching = tokio::spawn(watching);
 
     let mut reloaded = 0;
     // A disk that is full holds it up, and must hold up nothing else.
     let mut taking_over: Option<BoxFuture<'static, Result<u64, ledger::Error>>> = None;
     let ended = loop {
+        turns.send_replace(Instant::now());
         tokio::select! {
             () = shutdown.begun() => break Ok(()),
+            () = tokio::time::sleep(ROUND) => {}
             why = factory.broken() => break Err(Error::Broken(why)),
+            why = parts.broken() => break Err(Error::Broken(why)),
             ended = &mut watching => break Err(Error::Broken(format!("the fleet of informers ended: {ended:?}"))),
             Some((name, ended)) = delivery.next_end() => match ended {
                 Ended::Closed => break Ok(()),
@@ -269,16 +282,16 @@ pub async fn run(
                 leader.send_replace(true);
             },
             turn = next_turn(&mut replica) => match turn {
-                Some(Turn::Lead(left)) => {
+                Ok(Turn::Lead(left)) => {
                     let identity = replica.as_ref().map_or("", Replica::identity).to_owned();
                     taking_over = Some(Box::pin(take_over(left, ledger.clone(), store.clone(), identity)));
                 }
-                Some(Turn::StandBy) => {
+                Ok(Turn::StandBy) => {
                     taking_over = None;
                     delivery.stop_leading().await;
                     leader.send_replace(false);
                 }
-                None => break Err(Error::Broken("the election ended".into())),
+                Err(why) => break Err(Error::Broken(why)),
             },
             Ok(()) = reload.changed() => {
                 let news = reload.borrow_and_update().clone();
@@ -310,7 +323,7 @@ pub async fn run(
         let _ = (&mut watching).await;
     }
     factory.shut_down().await;
-    tasks.shutdown().await;
+    parts.shut_down().await;
     drop(taking_over);
     // A store that has ended has its own reason; of one that cannot be written the absence begins earlier.
     let _ = tokio::time::timeout(STAMP, absence::stamp(&store)).await;
@@ -341,7 +354,7 @@ async fn take_over(left: Left, ledger: Ledger, store: Store, identity: String) -
 }
 
 /// Never, when there is no other replica.
-async fn next_turn(replica: &mut Option<Replica>) -> Option<Turn> {
+async fn next_turn(replica: &mut Option<Replica>) -> Result<Turn, String> {
     match replica {
         Some(replica) => replica.turn().await,
         None => std::future::pending().await,

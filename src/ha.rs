@@ -41,11 +41,15 @@ use self::{
 };
 use crate::{
     cluster::store::Store,
-    ledger::{self, Ledger},
+    ledger::{self, Ledger, absence},
 };
 
 /// Reading the mark off the ledger takes at most one part in so many of the time.
 const MARK_SHARE: u32 = 20;
+/// Where the chart says who is to lead first, of all that ever do.
+pub const LEADS_FIRST: &str = "kubediff.io/leads-first";
+/// Whoever has a history: there was a release before the one that made the Lease.
+pub const HISTORY: &str = "history";
 /// How long the last word of a leader that ends may take.
 const RELEASE: Duration = Duration::from_secs(5);
 
@@ -105,9 +109,11 @@ impl fmt::Display for Status {
 
 /// This replica's part in the election; ends with [`Replica::release`], or when it is dropped.
 pub struct Replica {
+    /// None of them ends before the release.
     tasks: JoinSet<()>,
     turns: mpsc::UnboundedReceiver<Turn>,
     status: watch::Receiver<Status>,
+    turned: watch::Receiver<Instant>,
     release: CancellationToken,
     lease: String,
     identity: String,
@@ -117,22 +123,28 @@ impl Replica {
     /// Begins as a standby. From now on the ledger sends only what a lead allows.
     pub async fn start(settings: Settings, ledger: Ledger, store: Store) -> Result<Self, ledger::Error> {
         ledger.lead().end();
+        let new = absence::watching(store.reader()?.connection())?.is_none();
         let identity = format!("{}_{}", settings.identity, ledger.replica(&store).await?);
         let namespace = match settings.namespace.as_str() {
             "" => settings.client.default_namespace().to_owned(),
             namespace => namespace.to_owned(),
         };
         let lease = format!("{namespace}/{}", settings.lease);
-        tracing::info!(identity, lease, "one of several replicas: standby");
+        tracing::info!(identity, lease, new, "one of several replicas: standby");
+        let mut elector = Elector::new(&identity, settings.times, Instant::now());
+        if new {
+            elector.is_new(Instant::now());
+        }
         let (turns, turns_taken) = mpsc::unbounded_channel();
         let (status, status_seen) = watch::channel(Status::default());
         let (left, left_seen) = watch::channel(Left::default());
+        let (turned, turned_seen) = watch::channel(Instant::now());
         let release = CancellationToken::new();
         let candidate = Candidate {
             api: Api::namespaced(settings.client, &namespace),
             name: settings.lease,
             create: settings.create_lease,
-            elector: Elector::new(&identity, settings.times, Instant::now()),
+            elector,
             identity: identity.clone(),
             times: settings.times,
             lease: None,
@@ -145,12 +157,13 @@ impl Replica {
             turns,
             status,
             left,
+            turned,
         };
         let mut tasks = JoinSet::new();
         tasks.spawn(candidate.run(release.clone()));
         tasks.spawn(note(ledger.clone(), store.clone(), status_seen.clone()));
         tasks.spawn(follow(ledger, store, identity.clone(), left_seen));
-        Ok(Self { tasks, turns: turns_taken, status: status_seen, release, lease, identity })
+        Ok(Self { tasks, turns: turns_taken, status: status_seen, turned: turned_seen, release, lease, identity })
     }
 
     /// What it is called on the Lease.
@@ -167,9 +180,22 @@ impl Replica {
         self.status.clone()
     }
 
-    /// What is to be done next. `None` when the election ended, which it does only by a bug.
-    pub async fn turn(&mut self) -> Option<Turn> {
-        self.turns.recv().await
+    /// When the election last came round, which it does at least as often as it looks at the Lease.
+    pub fn turned(&self) -> watch::Receiver<Instant> {
+        self.turned.clone()
+    }
+
+    /// What is to be done next. An error when a part of it ended, which happens only by a bug. It may be dropped and called
+    /// again.
+    pub async fn turn(&mut self) -> Result<Turn, String> {
+        tokio::select! {
+            Some(turn) = self.turns.recv() => Ok(turn),
+            Some(ended) = self.tasks.join_next() => {
+                let why = ended.map_or_else(|why| why.to_string(), |()| "nobody asked it to".to_owned());
+                Err(format!("a part of the election ended: {why}"))
+            }
+            else => Err("the election ended".to_owned()),
+        }
     }
 
     /// Says what was delivered last and gives the Lease up, so that another takes over at once.
@@ -218,6 +244,7 @@ struct Candidate {
     turns: mpsc::UnboundedSender<Turn>,
     status: watch::Sender<Status>,
     left: watch::Sender<Left>,
+    turned: watch::Sender<Instant>,
 }
 
 /// What came of a request.
@@ -231,6 +258,7 @@ enum Failure {
 impl Candidate {
     async fn run(mut self, release: CancellationToken) {
         loop {
+            self.turned.send_replace(Instant::now());
             self.look_at_disk();
             match self.elector.next(Instant::now()) {
                 Action::Wait(until) => tokio::select! {
@@ -281,6 +309,9 @@ impl Candidate {
                 self.elector.read(lease.as_ref().map(record), Instant::now());
                 if let Some(new) = lease.as_ref().map(Left::on).filter(|_| !self.elector.is_leading()) {
                     self.left.send_if_modified(|before| std::mem::replace(before, new.clone()) != new);
+                }
+                if self.lease.is_none() && self.elector.yields(Instant::now()) {
+                    tracing::info!("this replica is new: for a while it leaves the lead to the one that ran before it");
                 }
                 self.lease = lease;
                 self.well();
@@ -428,9 +459,12 @@ async fn within<T>(patience: Duration, request: impl Future<Output = Result<T, k
 fn record(lease: &Lease) -> Record {
     let spec = lease.spec.as_ref();
     let seconds = spec.and_then(|spec| spec.lease_duration_seconds).unwrap_or(0);
+    let never_held = spec.is_none_or(|spec| spec.holder_identity.is_none() && spec.lease_transitions.is_none());
+    let annotation = lease.metadata.annotations.as_ref().and_then(|all| all.get(LEADS_FIRST));
     Record {
         version: lease.metadata.resource_version.clone().unwrap_or_default(),
         holder: spec.and_then(|spec| spec.holder_identity.clone()).unwrap_or_default(),
         lease: Duration::from_secs(u64::try_from(seconds).unwrap_or(0)),
+        awaits: never_held && annotation.is_some_and(|first| first == HISTORY),
     }
 }

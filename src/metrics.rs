@@ -1,6 +1,7 @@
 //! Every metric that kubediff has: its name, once, and where its value comes from when it is asked for.
 //!
-//! Values are read at the moment of a scrape from what the stages count anyway. No label ever holds an object's name.
+//! Values are read at the moment of a scrape from what the stages count anyway. No label ever holds the name of a
+//! watched object; namespaces and the one Lease are configuration.
 //! `docs/metrics.md` is compared with [`ALL`] by a test.
 
 mod counted;

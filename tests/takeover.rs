@@ -5,6 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use kubediff::ha::{HISTORY, LEADS_FIRST};
 use reqwest::Method;
 use serde_json::Value;
 
@@ -272,6 +273,43 @@ async fn what_the_leader_could_not_deliver_the_other_does_when_it_takes_over() {
     replay.assert_each_once(done, &load);
     // A mark is at most a renewal old.
     assert!(replay.duplicates <= 50, "{}", replay.duplicates);
+    b.stop().await;
+}
+
+/// As `helm upgrade` has it: the Lease and the new one are there first, the old one is restarted last.
+#[tokio::test]
+async fn from_one_to_two_the_one_that_ran_before_leads_first_and_its_backlog_goes_on() {
+    let cluster = harness::cluster().await;
+    let ns = cluster.namespace("second").await;
+    let receiver = Receiver::start();
+    receiver.answer(Answer::status(503));
+    let both = config(&ns, "a", &receiver, QUICK);
+    let alone = both.replace("enabled = true", "enabled = false");
+    let mut a = Kubediff::new(cluster.kubeconfig(), &alone);
+    let mut b = Kubediff::new(cluster.kubeconfig(), &config(&ns, "b", &receiver, QUICK));
+    a.start().await;
+    let load = Load::new(cluster.access(), ns.name());
+    let done = load.run(27, 40, 10).await;
+    poll(PATIENCE, "all of it waits", async || (a.waiting() >= 35).then_some(())).await;
+
+    let lease = serde_json::json!({"metadata": {"name": "kubediff", "annotations": {LEADS_FIRST: HISTORY}}});
+    let path = format!("/apis/coordination.k8s.io/v1/namespaces/{}/leases", ns.name());
+    let made = cluster.access().request(Method::POST, &path).json(&lease).send().await.unwrap();
+    assert!(made.status().is_success());
+    b.start().await;
+    poll(PATIENCE, "b yields", async || b.said("it leaves the lead to the one that ran before").then_some(())).await;
+    a.stop().await;
+    a.write_config(&both);
+    a.start().await;
+    leads(&a).await;
+    receiver.answer(Answer::ok());
+    let replay = Replay::wait_until_equal(&receiver, cluster.access(), ns.name(), done).await;
+    replay.assert_each_once(done, &load);
+    assert_eq!(holder(cluster, &ns).await, "a");
+    assert!(by(&receiver, "b").is_empty() && !b.said("this replica leads now"));
+    // And from now on either of them may.
+    a.stop().await;
+    delivers_a_change(cluster, &ns, &receiver, "b").await;
     b.stop().await;
 }
 

@@ -1,6 +1,6 @@
 //! `/livez`, `/readyz` and `/metrics`: what an orchestrator asks, with the reason for each answer.
 
-use std::{net::SocketAddr, time::Duration};
+use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 use axum::{
     Router,
@@ -11,6 +11,7 @@ use axum::{
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
+use super::parts::{Turned, silence};
 use crate::{
     cluster::{informer::Informer, store::Store},
     metrics,
@@ -20,6 +21,8 @@ use crate::{
 #[derive(Clone)]
 pub(super) struct Health {
     pub(super) metrics: metrics::Sources,
+    /// The loops that have to turn, by name.
+    pub(super) loops: Arc<[(&'static str, Turned)]>,
 }
 
 pub(super) async fn listen(address: SocketAddr) -> std::io::Result<TcpListener> {
@@ -30,7 +33,7 @@ pub(super) async fn listen(address: SocketAddr) -> std::io::Result<TcpListener> 
 
 pub(super) async fn serve(listener: TcpListener, health: Health, stop: CancellationToken) {
     let router = Router::new()
-        .route("/livez", get(async |State(health): State<Health>| livez(&health.metrics.store).await))
+        .route("/livez", get(async |State(health): State<Health>| livez(&health.metrics.store, &health.loops).await))
         .route("/readyz", get(readyz))
         .route("/metrics", get(prometheus))
         .with_state(health);
@@ -53,19 +56,37 @@ const ROUND: Duration = Duration::from_secs(4);
 /// A disk that takes longer than this for a commit cannot be called writable.
 const STUCK: Duration = Duration::from_secs(10);
 
-/// Alive: the loops turn. That this is answered at all shows it of the runtime, which all tasks share; a task that ends
-/// ends the process. The writer of the state file is a thread of its own, and is asked. Neither a full disk nor a slow one
-/// is a reason to be restarted, which would take what is in the disk's way and put more there.
-async fn livez(store: &Store) -> (StatusCode, String) {
-    if store.turns(ROUND).await {
-        (StatusCode::OK, "[+] runtime: turns\n[+] writer: turns\n".to_owned())
-    } else if let Some(waited) = store.disk_wait() {
-        let text = format!("[+] runtime: turns\n[+] writer: has waited for the disk for {} s\n", waited.as_secs());
-        (StatusCode::OK, text)
-    } else {
-        let text = format!("[+] runtime: turns\n[-] writer: has not come round for {} s\n", ROUND.as_secs());
-        (StatusCode::SERVICE_UNAVAILABLE, text)
+/// Of the loops the fleet's is the slowest: it wakes at least every 6 minutes to ask what is served.
+const LONGEST: Duration = Duration::from_secs(600);
+
+/// Alive: the loops turn. That this is answered at all shows it of the runtime, which all tasks share; a task that panics
+/// ends the process. The writer of the state file is a thread of its own, and is asked. The service's own loop, the fleet's
+/// and the election's have to have come round lately. What waits for another side has a time limit of its own and is not
+/// looked at here: informers, sinks, readers of the page. Neither a full disk nor a slow one is a reason to be restarted,
+/// which would take what is in the disk's way and put more there; loops that wait for it may.
+async fn livez(store: &Store, loops: &[(&'static str, Turned)]) -> (StatusCode, String) {
+    let mut alive = true;
+    let mut text = "[+] runtime: turns\n".to_owned();
+    let mut check = |fine: bool, name: &str, detail: &str| {
+        alive &= fine;
+        text += &format!("[{}] {name}: {detail}\n", if fine { '+' } else { '-' });
+    };
+    let turns = store.turns(ROUND).await;
+    let waited = store.disk_wait();
+    match waited.filter(|_| !turns) {
+        None if turns => check(true, "writer", "turns"),
+        Some(waited) => check(true, "writer", &format!("has waited for the disk for {} s", waited.as_secs())),
+        None => check(false, "writer", &format!("has not come round for {} s", ROUND.as_secs())),
     }
+    let held_up = waited.is_some() || store.health().borrow().failing.is_some();
+    for (name, turned) in loops {
+        match (silence(turned), held_up) {
+            (silence, _) if silence < LONGEST => check(true, name, "turns"),
+            (silence, true) => check(true, name, &format!("has waited for the disk for {} s", silence.as_secs())),
+            (silence, false) => check(false, name, &format!("has not come round for {} s", silence.as_secs())),
+        }
+    }
+    (if alive { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE }, text)
 }
 
 /// Ready: something is in sync, and so is everything else that has had no trouble; the state file can be written; of
@@ -132,6 +153,8 @@ fn judge(mut seen: Vec<Seen>) -> (bool, String) {
 
 #[cfg(test)]
 mod tests {
+    use tokio::{sync::watch, time::Instant};
+
     use super::*;
     use crate::cluster::store::Place;
 
@@ -161,7 +184,7 @@ mod tests {
     #[tokio::test]
     async fn it_is_alive_while_the_writer_turns_and_not_while_it_is_stuck() {
         let (store, writing) = Store::open(&Place::Temporary, None).unwrap();
-        assert_eq!(livez(&store).await.0, StatusCode::OK);
+        assert_eq!(livez(&store, &[]).await.0, StatusCode::OK);
         let (release, held) = std::sync::mpsc::channel::<()>();
         let stuck = store.clone();
         let stuck = tokio::spawn(async move {
@@ -172,12 +195,26 @@ mod tests {
             stuck.write(hold).await
         });
         tokio::task::yield_now().await;
-        let (status, text) = livez(&store).await;
+        let (status, text) = livez(&store, &[]).await;
         assert_eq!(status, StatusCode::SERVICE_UNAVAILABLE, "{text}");
         assert!(text.contains("[-] writer"), "{text}");
         drop(release);
         stuck.await.unwrap().unwrap();
-        assert_eq!(livez(&store).await.0, StatusCode::OK);
+        assert_eq!(livez(&store, &[]).await.0, StatusCode::OK);
+        drop(store);
+        tokio::task::spawn_blocking(|| writing.join()).await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn it_is_not_alive_when_a_loop_has_not_come_round_and_says_which() {
+        let (store, writing) = Store::open(&Place::Temporary, None).unwrap();
+        let at = |ago: u64| watch::channel(Instant::now().checked_sub(Duration::from_secs(ago)).unwrap()).1;
+        let (status, text) = livez(&store, &[("service", at(20)), ("fleet", at(400))]).await;
+        assert_eq!(text, "[+] runtime: turns\n[+] writer: turns\n[+] service: turns\n[+] fleet: turns\n");
+        assert_eq!(status, StatusCode::OK);
+        let (status, text) = livez(&store, &[("service", at(20)), ("election", at(601))]).await;
+        assert_eq!(status, StatusCode::SERVICE_UNAVAILABLE, "{text}");
+        assert!(text.contains("[+] service: turns\n[-] election: has not come round for 60"), "{text}");
         drop(store);
         tokio::task::spawn_blocking(|| writing.join()).await.unwrap();
     }

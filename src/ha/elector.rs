@@ -25,6 +25,11 @@ impl Default for Times {
     }
 }
 
+/// How long a replica that is new leaves a Lease alone that awaits one with a history. That one ran before there was a Lease,
+/// still delivers, and hears of the Lease when it is restarted: the StatefulSet's controller does so when the new one is
+/// ready, and it may take the 45 s that the chart gives it to end. Meanwhile nothing is lost: the new one records all.
+const NEWCOMER: Duration = Duration::from_secs(90);
+
 /// What a Lease says, as far as it matters here.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Record {
@@ -34,6 +39,8 @@ pub struct Record {
     pub holder: String,
     /// What the holder asked for.
     pub lease: Duration,
+    /// Nobody ever had it, and somebody with a history is to be the first.
+    pub awaits: bool,
 }
 
 /// What to do.
@@ -77,6 +84,8 @@ pub struct Elector {
     next: Instant,
     /// Since when this replica cannot write down what it delivers.
     failing: Option<Instant>,
+    /// Until then it leaves a Lease alone that awaits one with a history.
+    yields_until: Option<Instant>,
 }
 
 impl Elector {
@@ -90,7 +99,18 @@ impl Elector {
             taken_until: None,
             next: now,
             failing: None,
+            yields_until: None,
         }
+    }
+
+    /// This replica has no history: of what waited before it began only another can know.
+    pub fn is_new(&mut self, now: Instant) {
+        self.yields_until = Some(now + NEWCOMER);
+    }
+
+    /// Whether it leaves the Lease, as it was last seen, to one with a history.
+    pub fn yields(&self, now: Instant) -> bool {
+        self.record.as_ref().is_some_and(|record| record.awaits) && self.yields_until.is_some_and(|until| now < until)
     }
 
     /// Since when this replica cannot write down what it delivers; `None` when it can.
@@ -170,8 +190,8 @@ impl Elector {
                     self.state = State::Lost;
                 }
             }
-            // Given up, or this replica's own from before.
-            (None, Some(_)) => self.taken_until = None,
+            // Given up, or this replica's own from before; or it awaits another.
+            (None, Some(free)) => self.taken_until = self.yields_until.filter(|_| free.awaits),
             // Deleted: whoever had it does not know yet.
             (None, None) => {}
         }

@@ -21,7 +21,8 @@ struct Server {
 impl Server {
     fn write(&mut self, holder: &str) -> Record {
         self.version += 1;
-        let record = Record { version: self.version.to_string(), holder: holder.into(), lease: secs(15) };
+        let record =
+            Record { version: self.version.to_string(), holder: holder.into(), lease: secs(15), awaits: false };
         self.record = Some(record.clone());
         record
     }
@@ -243,6 +244,93 @@ async fn a_leader_that_cannot_write_leaves_the_lead_to_another_and_takes_none() 
     assert!(!a.leads());
     a.elector.note_failing(None);
     assert!(run(&mut server, &mut a, &mut b, |a, _| a.leads()).await <= 2.1, "and does when it can write again");
+}
+
+/// A Lease as the chart makes it when it makes two of one.
+fn after_one() -> Server {
+    let mut server = Server::default();
+    server.write("");
+    server.record.as_mut().unwrap().awaits = true;
+    server
+}
+
+fn newcomer(name: &'static str) -> Member {
+    let mut new = member(name);
+    new.elector.is_new(Instant::now());
+    new
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_replica_that_is_new_leaves_the_first_lead_to_the_one_that_ran_before() {
+    let (mut server, mut new, mut nobody) = (after_one(), newcomer("new"), member("nobody"));
+    server.cut_off = vec!["nobody"];
+    let began = Instant::now();
+    run(&mut server, &mut nobody, &mut new, |_, _| began.elapsed() > secs(60)).await;
+    assert!(!new.leads() && new.elector.yields(Instant::now()));
+    // The old one is restarted, and hears of the Lease.
+    let mut old = member("old");
+    old.step(&mut server);
+    assert!(old.leads());
+    run(&mut server, &mut old, &mut new, |_, _| began.elapsed() > secs(150)).await;
+    assert!(old.leads() && new.elector.holder() == "old");
+    // Later it is as good as any other.
+    server.write("");
+    server.cut_off.push("old");
+    assert!(run(&mut server, &mut nobody, &mut new, |_, new| new.leads()).await <= 2.1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_replica_that_is_new_leads_when_the_one_before_does_not_come() {
+    let (mut server, mut new, mut nobody) = (after_one(), newcomer("new"), member("nobody"));
+    server.cut_off = vec!["nobody"];
+    let begun = run(&mut server, &mut nobody, &mut new, |_, new| new.leads()).await;
+    assert!((90.0..90.3).contains(&begun), "{begun}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn where_nobody_ran_before_a_replica_that_is_new_leads_at_once() {
+    let mut server = Server::default();
+    server.write("");
+    let mut new = newcomer("new");
+    new.step(&mut server);
+    assert!(new.leads());
+    let (mut server, mut new) = (Server::default(), newcomer("new"));
+    new.step(&mut server);
+    assert!(new.leads(), "it makes the Lease itself");
+}
+
+#[test]
+fn a_lease_awaits_a_history_when_the_chart_says_so_and_nobody_ever_had_it() {
+    let lease = |first: &str, spec: Option<LeaseSpec>| {
+        let annotations = Some(BTreeMap::from([(LEADS_FIRST.to_owned(), first.to_owned())]));
+        record(&Lease { metadata: ObjectMeta { annotations, ..ObjectMeta::default() }, spec }).awaits
+    };
+    let given_up =
+        LeaseSpec { holder_identity: Some(String::new()), lease_transitions: Some(1), ..LeaseSpec::default() };
+    assert!(lease(HISTORY, None) && lease(HISTORY, Some(LeaseSpec::default())));
+    assert!(!lease("", None) && !lease(HISTORY, Some(given_up)));
+    assert!(!record(&Lease::default()).awaits);
+}
+
+#[tokio::test]
+async fn a_part_of_the_election_that_panics_is_the_end_of_it_and_says_why() {
+    let mut tasks = JoinSet::new();
+    tasks.spawn(std::future::pending());
+    tasks.spawn(async { panic!("no paper") });
+    let (turns, turns_taken) = mpsc::unbounded_channel();
+    let mut replica = Replica {
+        tasks,
+        turns: turns_taken,
+        status: watch::channel(Status::default()).1,
+        turned: watch::channel(Instant::now()).1,
+        release: CancellationToken::new(),
+        lease: String::new(),
+        identity: String::new(),
+    };
+    let said = replica.turn().await.unwrap_err();
+    assert!(said.starts_with("a part of the election ended: ") && said.contains("no paper"), "{said}");
+    turns.send(Turn::StandBy).unwrap();
+    assert!(matches!(replica.turn().await, Ok(Turn::StandBy)), "the others go on until the release");
 }
 
 #[test]

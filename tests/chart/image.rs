@@ -5,6 +5,7 @@
 
 use std::{
     fs,
+    os::unix::fs::{MetadataExt, PermissionsExt},
     path::{Path, PathBuf},
     process::Command,
 };
@@ -36,8 +37,13 @@ async fn build() -> Image {
     let program = static_program().await;
     let storage = dir.path().join("storage");
     build_image(&program, &storage).await;
+    take_apart(dir, &storage).await
+}
+
+/// What is in the image `kubediff:test` of a storage, laid out in `dir`.
+async fn take_apart(dir: Directory, storage: &Path) -> Image {
     let layout = dir.path().join("oci");
-    buildah(&storage, &["push", "--quiet", "kubediff:test", &format!("oci:{}", layout.display())]).await;
+    buildah(storage, &["push", "--quiet", "kubediff:test", &format!("oci:{}", layout.display())]).await;
 
     let read = |path: PathBuf| -> Value { serde_json::from_slice(&fs::read(path).unwrap()).unwrap() };
     let blob =
@@ -56,6 +62,43 @@ async fn build_image(program: &Path, storage: &Path) {
     let script = format!("{ROOT}/deploy/image");
     let args = ["--engine", "buildah", "--tag", "kubediff:test", "--from", &text(program), "--storage", &text(storage)];
     run(&script, &args).await;
+}
+
+/// What stands in for the Rust image: the tools of this machine that the stage `build` asks for, and a `cargo` whose work is
+/// done already.
+async fn stub(folder: &Path, program: &Path) {
+    let put = |from: &Path, to: &str| {
+        let to = folder.join(to.trim_start_matches('/'));
+        fs::create_dir_all(to.parent().unwrap()).unwrap();
+        fs::copy(from, &to).unwrap_or_else(|error| panic!("{}: {error}", from.display()));
+    };
+    for name in ["sh", "sed", "mkdir", "cp", "find", "touch"] {
+        let from = tool(name);
+        put(Path::new(&from), &format!("/bin/{name}"));
+        let needs = run("ldd", &[&from]).await;
+        needs
+            .split_whitespace()
+            .filter(|word| word.starts_with('/'))
+            .for_each(|library| put(library.as_ref(), library));
+    }
+    put(program, "/built/kubediff");
+    fs::create_dir_all(folder.join("etc/ssl/certs")).unwrap();
+    fs::write(folder.join("etc/ssl/certs/ca-certificates.crt"), "none\n").unwrap();
+    let script = |name: &str, text: &str| {
+        let path = folder.join("bin").join(name);
+        fs::write(&path, format!("#!/bin/sh\nset -eu\n{text}")).unwrap();
+        fs::set_permissions(&path, PermissionsExt::from_mode(0o755)).unwrap();
+    };
+    script("rustc", "[ \"$*\" = -vV ]\necho 'host: here-unknown-linux-gnu'\n");
+    script(
+        "cargo",
+        "[ \"$*\" = 'build --release --locked --features jemalloc --bin kubediff --target here-unknown-linux-gnu' ]\n\
+         [ -f Cargo.lock ] && [ -n \"$KUBEDIFF_REVISION\" ] && [ \"$SOURCE_DATE_EPOCH\" -gt 0 ]\n\
+         case $RUSTFLAGS in *+crt-static*=/cargo) ;; *) exit 1 ;; esac\n\
+         mkdir -p target/here-unknown-linux-gnu/release\n\
+         cp /built/kubediff target/here-unknown-linux-gnu/release/kubediff\n",
+    );
+    fs::write(folder.join("Dockerfile"), "FROM scratch\nCOPY . /\nENV PATH=/bin CARGO_HOME=/root/.cargo\n").unwrap();
 }
 
 async fn buildah(storage: &Path, args: &[&str]) -> String {
@@ -147,6 +190,14 @@ pub fn is_root() -> bool {
     id.stdout == b"0\n"
 }
 
+/// What is in it, with its permissions, sorted. Folders are not: a container gets some of its own.
+async fn files(image: &Image) -> Vec<String> {
+    let listed = run("find", &[&text(&image.rootfs), "-type", "f", "-printf", "%P %m\n"]).await;
+    let mut files: Vec<_> = listed.lines().map(str::to_owned).collect();
+    files.sort_unstable();
+    files
+}
+
 #[tokio::test]
 async fn the_program_that_comes_out_of_the_image_runs() {
     let image = image().await;
@@ -162,10 +213,7 @@ async fn the_image_is_small_and_has_nothing_but_the_program_and_certificates() {
     let layers = image.manifest["layers"].as_array().unwrap();
     let bytes: u64 = layers.iter().map(|layer| layer["size"].as_u64().unwrap()).sum();
     assert!(bytes < 25_000_000, "{bytes} bytes are pulled");
-    let listed = run("find", &[&text(&image.rootfs), "-type", "f", "-printf", "%P %m\n"]).await;
-    let mut files: Vec<_> = listed.lines().collect();
-    files.sort_unstable();
-    assert_eq!(files, ["etc/ssl/certs/ca-certificates.crt 644", "kubediff 755"]);
+    assert_eq!(files(image).await, ["etc/ssl/certs/ca-certificates.crt 644", "kubediff 755"]);
 }
 
 #[tokio::test]
@@ -181,6 +229,32 @@ async fn the_image_says_what_it_is_and_does_not_run_as_root() {
     for label in ["title", "description", "licenses", "revision"] {
         assert!(labels[format!("org.opencontainers.image.{label}")].is_string(), "{label} in {labels}");
     }
+}
+
+/// The stages that compile, but for the compiler: a registry would have that.
+#[tokio::test]
+async fn the_image_that_is_compiled_inside_has_what_the_packed_one_has_and_runs() {
+    let packed = image().await;
+    let dir = Directory::create().unwrap();
+    let (folder, storage) = (dir.path().join("stub"), dir.path().join("storage"));
+    stub(&folder, &packed.rootfs.join("kubediff")).await;
+    let isolated = ["bud", "--isolation", "chroot", "--quiet", "--tag", "localhost/rust:stub"];
+    buildah(&storage, &[&isolated[..], &[&text(&folder)]].concat()).await;
+    let script = format!("{ROOT}/deploy/image");
+    let args = ["--engine", "buildah", "--tag", "kubediff:test", "--rust", "localhost/rust:stub"];
+    run("env", &[&["SOURCE_DATE_EPOCH=1700000000", &script], &args[..], &["--storage", &text(&storage)]].concat())
+        .await;
+    let compiled = take_apart(dir, &storage).await;
+
+    assert_eq!(compiled.config["config"], packed.config["config"]);
+    assert_eq!(files(&compiled).await, files(packed).await);
+    let owner = fs::metadata(compiled.rootfs.join("var/lib/kubediff")).unwrap().uid();
+    assert!(owner == 65532 || !is_root(), "the state is {owner}'s");
+    let times = run("find", &[&text(&compiled.rootfs), "-type", "f", "-printf", "%Ts\n"]).await;
+    assert!(times.lines().all(|time| time == "1700000000"), "{times}");
+    let command = contained(&compiled.rootfs, &[]);
+    let args: Vec<&str> = command.iter().map(String::as_str).chain(["--version"]).collect();
+    assert!(run(args[0], &args[1..]).await.starts_with("kubediff "));
 }
 
 /// There is no docker's daemon here: what it would be asked is looked at.

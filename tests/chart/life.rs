@@ -58,8 +58,16 @@ impl Pod {
         let pods = cluster.kubectl(&["get", "statefulset", "kubediff", "-n", namespace, "-o", "json"]).await;
         let pods: Value = serde_json::from_str(&pods).unwrap();
         let container = &pods["spec"]["template"]["spec"]["containers"][0];
-        let user = &pods["spec"]["template"]["spec"]["securityContext"]["runAsUser"];
-        assert_eq!(user, &json!(65532), "the user that it runs as here");
+        let (whole, own) = (&pods["spec"]["template"]["spec"]["securityContext"], &container["securityContext"]);
+        assert_eq!(whole["runAsUser"], 65532, "the user that it runs as here");
+        assert_eq!(own["readOnlyRootFilesystem"], true, "as its files are here");
+        // A runtime would see to the rest.
+        assert_eq!(own["allowPrivilegeEscalation"], false);
+        assert_eq!(own["capabilities"], json!({"drop": ["ALL"]}));
+        assert_eq!(
+            (&whole["runAsNonRoot"], &whole["seccompProfile"]["type"]),
+            (&json!(true), &json!("RuntimeDefault"))
+        );
         // Every pod has addresses of its own; here they share one.
         let [probes, page] = [(); 2].map(|()| format!("127.0.0.1:{}", free_port()));
         let served = container["ports"].as_array().unwrap().iter().any(|port| port["name"] == "page");

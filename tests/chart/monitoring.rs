@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::{
     CHART,
-    helm::{find, render},
+    helm::{find, render, toml},
     switches::{Switch, at, main, named},
 };
 
@@ -29,6 +29,10 @@ pub fn switches() -> Vec<Switch> {
             ],
         ),
         (
+            "page: {enabled: true}\nreplicas: 2",
+            vec![named("Service", "kubediff-page", "/spec/sessionAffinity", json!("ClientIP"))],
+        ),
+        (
             // Reached by a port-forward alone, which finds it by its name.
             "config: {server: {page: '127.0.0.1:8082'}}",
             vec![
@@ -45,6 +49,7 @@ pub fn switches() -> Vec<Switch> {
             "page: {enabled: true, reviews: false}",
             vec![
                 named("Service", "kubediff-page", "/spec/type", json!("ClusterIP")),
+                named("Service", "kubediff-page", "/spec/sessionAffinity", Value::Null),
                 named("ClusterRole", "tools-kubediff-page", "/rules", Value::Null),
             ],
         ),
@@ -103,6 +108,31 @@ pub fn switches() -> Vec<Switch> {
             ],
         ),
     ]
+}
+
+#[tokio::test]
+async fn the_page_listens_by_the_protocol_of_the_probes() {
+    for (probes, page) in [("0.0.0.0:9090", "0.0.0.0:8081"), ("[::]:9090", "[::]:8081"), ("", "0.0.0.0:8081")] {
+        let values = format!("page: {{enabled: true, port: 8081}}\nconfig: {{server: {{probes: '{probes}'}}}}");
+        let config = toml(&render(&values).await);
+        assert_eq!(config["server"]["page"].as_str(), Some(page), "{values}");
+    }
+}
+
+/// It is drawn by hand: `docs/images/dashboard-to-svg.py`.
+#[test]
+fn the_picture_of_the_dashboard_has_every_panel() {
+    let read = |path: &str| std::fs::read_to_string(format!("{CHART}/{path}")).unwrap();
+    let picture = read("../../docs/images/dashboard.svg");
+    let dashboard: Value = serde_json::from_str(&read("dashboards/kubediff.json")).unwrap();
+    for panel in dashboard["panels"].as_array().unwrap() {
+        let title = panel["title"].as_str().unwrap();
+        let escaped = title.replace('&', "&amp;").replace('\'', "&#x27;").replace('<', "&lt;").replace('>', "&gt;");
+        assert!(
+            picture.contains(&format!(">{escaped}</text>")),
+            "docs/images/dashboard.svg lacks {title}: draw it again"
+        );
+    }
 }
 
 /// The rules and the dashboard pass through Helm's templates, in which their braces could mean something.

@@ -3,9 +3,10 @@
 use std::{fs, process::Command};
 
 use base64::{Engine, prelude::BASE64_STANDARD};
+use kubediff::ha::{HISTORY, LEADS_FIRST};
 use serde_json::Value;
 
-use super::{CHART, life};
+use super::{CHART, helm, life};
 use crate::{
     delivery::daemon::Kubediff,
     harness::{self, Cluster, PATIENCE, Receiver, cluster::free_port, guard, poll},
@@ -163,6 +164,17 @@ async fn upgrades_leave_the_lease_alone_a_takeover_takes_all_along_and_nothing_i
         tokio::time::sleep(std::time::Duration::from_millis(250)).await;
     }
     assert_eq!(left, before, "what uninstalling left");
+}
+
+#[tokio::test]
+async fn where_a_release_was_before_the_lease_is_first_for_a_pod_with_a_history() {
+    let first = async |args: &[&str]| {
+        let args = [&["template", "kubediff", CHART, "--namespace", "tools"], args].concat();
+        let rendered = helm::objects(&helm::helm(&args, "replicas: 2").await.unwrap());
+        helm::find(&rendered, "Lease", "/metadata/annotations")[LEADS_FIRST].clone()
+    };
+    assert_eq!(first(&[]).await, Value::Null, "of pods that are all new one leads at once");
+    assert_eq!(first(&["--is-upgrade"]).await, HISTORY);
 }
 
 /// Another key is no storm of changes: a state file keeps the one that it began with, and says so.

@@ -57,7 +57,9 @@
 {{- if $page }}
 {{- fail (printf "config.server.page is %s, and page.enabled sets it: leave it out, and use page.port" $page) }}
 {{- end }}
-{{- $_ := set $config "server" (mergeOverwrite (default dict $config.server) (dict "page" (printf "0.0.0.0:%d" (int .Values.page.port)))) }}
+{{- /* As the probes: where there is IPv6 alone, 0.0.0.0 is nowhere. */}}
+{{- $host := ternary "[::]" "0.0.0.0" (hasPrefix "[" (default "" (dig "server" "probes" "" $config))) }}
+{{- $_ := set $config "server" (mergeOverwrite (default dict $config.server) (dict "page" (printf "%s:%d" $host (int .Values.page.port)))) }}
 {{- else if not (or (eq $page "") (hasPrefix "127." $page) (hasPrefix "localhost" $page) (hasPrefix "[::1]" $page)) }}
 {{- fail (printf "config.server.page is %s, which others can reach: set page.enabled=true in its place, which also makes the Service and lets kubediff ask who they are" $page) }}
 {{- end }}
