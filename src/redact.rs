@@ -51,6 +51,7 @@ mod tape;
 #[cfg(test)]
 mod tests;
 mod text;
+mod url;
 
 use std::{borrow::Cow, collections::BTreeMap, fmt};
 

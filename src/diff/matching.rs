@@ -18,6 +18,9 @@ const GUESSES: &[&[&str]] = &[
     &["ip"],
     &["containerPort", "protocol"],
     &["port", "protocol"],
+    // Before the server has filled in the protocol.
+    &["containerPort"],
+    &["port"],
     &["mountPath"],
     &["devicePath"],
     &["topologyKey"],

@@ -1,12 +1,15 @@
 //! Assignments to names of credentials within a text: `password: x`, `PASSWORD=x`, `"password": "x"`, `--token x`,
-//! `<password>x</password>`, `name: DB_PASSWORD` with `value: x` after it. Files of any format are read alike, by lines;
+//! `<password>x</password>`, `name: DB_PASSWORD` with `value: x` beside it. Files of any format are read alike, by lines;
 //! where a value ends is guessed so that rather too much is masked than too little.
 
 mod forms;
+mod pairs;
+mod value;
 
 use super::{
     Rules,
-    keys::{Group, is_key, is_random},
+    keys::{Group, is_key, is_random, names_a_secret},
+    manifest,
     mapping::{self, Mapping},
     mark::LAST_APPLIED,
     nothing::says_nothing,
@@ -18,6 +21,9 @@ const NAME: usize = 128;
 
 /// How far around a name is looked.
 const NEAR: usize = 256;
+
+/// How far the value of a key is looked at, which only its look may tell to be a credential.
+const KEY: usize = 1024;
 
 /// Mappings under the names of credentials that are inside of each other are read by their fields this far; one further
 /// down is masked whole. So no part of a text is read more often.
@@ -36,31 +42,37 @@ impl Rules {
     /// `hits`: where something that may be part of a name stands.
     pub(super) fn assignments(&self, text: &str, hits: &[usize], spans: &mut Vec<Span>) {
         let mut done = 0;
+        // The value that reaches furthest: names within it are part of it. Those before it, where it stands further down
+        // than its name, are not.
+        let mut hidden = 0..0;
         // Asked of every name, so it is found out once.
         let has_lines = !hits.is_empty() && text.trim_end().contains('\n');
         // Where the mappings end that have been read and are not over yet.
         let mut open: Vec<usize> = Vec::new();
         for &hit in hits {
-            if hit < done {
+            if hit < done || hidden.contains(&hit) {
                 continue;
             }
             let name = name_around(text, hit);
             done = name.end;
             let bare = text[name.clone()].trim_start_matches('-').trim_end_matches(['.', '-']);
-            let last_applied = LAST_APPLIED.ends_with(bare) && bare.starts_with("last-applied");
-            let is_credential = last_applied || self.credential(bare);
+            let last_applied = is_last_applied(bare);
+            let is_credential =
+                last_applied || (self.credential(bare) && !(names_a_secret(bare) && after_slash(text, &name)));
             if !is_credential && !is_key(bare) {
                 continue;
             }
             let value = Value { text, name: &name, bare, has_lines };
             if !is_credential {
-                // Which of the keys are credentials, only their values tell.
-                let random = value.find().filter(|(start, end)| is_random(&text[*start..*end]));
-                spans.extend(random.map(|(start, end)| (start, end, None)));
-            } else if let Some((start, end)) = value.find() {
-                done = done.max(end);
-                let value = &text[start..end];
-                if !says_nothing(value) {
+                spans.extend(value.random().map(|(start, end)| (start, end, None)));
+                continue;
+            }
+            let applied = if last_applied { value.applied() } else { None };
+            if let Some((start, end)) = applied.or_else(|| value.find()) {
+                if end > hidden.end {
+                    hidden = start..end;
+                }
+                if !says_nothing(&text[start..end]) {
                     spans.push((start, end, None));
                 }
             } else if let Some(mapping) = value.mapping() {
@@ -73,18 +85,38 @@ impl Rules {
                 open.push(mapping.end);
                 let hidden = mapping.values.into_iter().filter(|part| !says_nothing(&text[part.clone()]));
                 spans.extend(hidden.map(|part| (part.start, part.end, None)));
+            } else {
+                spans.extend(value.braced().map(|(start, end)| (start, end, None)));
             }
         }
     }
 
-    /// The name of a credential that the value at this place is assigned to.
-    pub(super) fn name_before<'t>(&self, text: &'t str, at: usize) -> Option<&'t str> {
+    /// What the value at this place is assigned to, if that is a credential.
+    pub(super) fn owner<'t>(&self, text: &'t str, at: usize) -> Option<Owner<'t>> {
         let before = text[..at].trim_end_matches([' ', '\t']).strip_suffix([':', '='])?;
         let name = before.trim_end_matches([' ', '"', '\'', '\\']);
         let len = name.bytes().rev().take(NAME).take_while(|b| is_name(*b)).count();
         let name = name[name.len() - len..].trim_start_matches('-');
-        (!name.is_empty() && self.credential(name)).then_some(name)
+        if is_last_applied(name) {
+            return Some(Owner::LastApplied);
+        }
+        (!name.is_empty() && self.credential(name)).then_some(Owner::Credential(name))
     }
+}
+
+/// What an object within a text is called.
+pub(super) enum Owner<'t> {
+    Credential(&'t str),
+    /// What kubectl keeps of a manifest, of which nothing may be shown.
+    LastApplied,
+}
+
+fn is_last_applied(name: &str) -> bool {
+    name.starts_with("last-applied") && LAST_APPLIED.ends_with(name)
+}
+
+fn after_slash(text: &str, name: &std::ops::Range<usize>) -> bool {
+    text[..name.start].ends_with('/')
 }
 
 fn is_name(byte: u8) -> bool {
@@ -118,8 +150,7 @@ impl Value<'_> {
             at += 1;
         }
         if bytes.get(at) == Some(&b'>') && matches!(before, Some(b'<' | b'"' | b'\'')) {
-            let end = self.text[at..].find('<').map_or(self.text.len(), |len| at + len);
-            return self.trimmed(at + 1, end);
+            return self.content(at + 1);
         }
         let gap = self.spaces(at);
         match bytes.get(gap) {
@@ -133,7 +164,7 @@ impl Value<'_> {
                 }
                 self.value(from, bytes[gap] == b':')
             }
-            next => self.paired(at).or_else(|| self.above()).or_else(|| match next {
+            next => self.sibling().or_else(|| self.paired(at)).or_else(|| match next {
                 Some(b',') if closed => self.called(gap + 1),
                 Some(b'<') if gap == at => self.element(at),
                 _ => self.after_space(gap, closed),
@@ -141,27 +172,49 @@ impl Value<'_> {
         }
     }
 
-    /// The name is one of a mapping: `passwords:` and a line for each, or `tokens: {ci: x}`.
-    fn mapping(&self) -> Option<Mapping> {
+    /// Where what is assigned to the name by a sign begins, and whether by a colon.
+    fn assigned(&self) -> Option<(usize, bool)> {
         let bytes = self.text.as_bytes();
         let mut at = self.name.end;
         while let Some(b'"' | b'\'') = bytes.get(at) {
             at += 1;
         }
         let gap = self.spaces(at);
-        if !matches!(bytes.get(gap), Some(b':' | b'=')) {
+        let sign = bytes.get(gap).filter(|sign| matches!(sign, b':' | b'='))?;
+        Some((self.spaces(gap + 1), *sign == b':'))
+    }
+
+    /// The name is one of a mapping: `passwords:` and a line for each, or `tokens: {ci: x}`.
+    fn mapping(&self) -> Option<Mapping> {
+        let (from, colon) = self.assigned()?;
+        let from = if colon { self.unmarked(from) } else { from };
+        if self.text[from..].starts_with('{') {
+            return mapping::flow(self.text, from, self.text.len(), Group::of(self.bare));
+        }
+        if !(colon && self.is_over(from) && self.begins_line()) {
             return None;
         }
-        let from = self.spaces(gap + 1);
-        match bytes.get(from) {
-            Some(b'{') => mapping::flow(self.text, from, Group::of(self.bare)),
-            Some(b'\n' | b'\r') if bytes[gap] == b':' && self.begins_line() => {
-                let line = self.text[..self.name.start].rfind('\n').map_or(0, |at| at + 1);
-                let next = from + self.text[from..].find('\n').map_or(0, |len| len + 1);
-                mapping::block(self.text, line, next, Group::of(self.bare))
-            }
-            _ => None,
+        let next = from + self.text[from..].find('\n').map_or(0, |len| len + 1);
+        mapping::block(self.text, self.column(), next, Group::of(self.bare))
+    }
+
+    /// Which of the keys are credentials, only their values tell.
+    fn random(&self) -> Option<(usize, usize)> {
+        let mut reach = (self.name.end + KEY).min(self.text.len());
+        while !self.text.is_char_boundary(reach) {
+            reach -= 1;
         }
+        let (start, end) = Value { text: &self.text[..reach], ..*self }.find()?;
+        let more = self.text.as_bytes()[end..].iter().take_while(|b| b.is_ascii_alphanumeric() || b"+/=_-".contains(b));
+        let end = if end == reach { end + more.count() } else { end };
+        is_random(&self.text[start..end]).then_some((start, end))
+    }
+
+    /// What kubectl keeps of a manifest, where that is not in quotes: all of it, to the end when it is cut.
+    fn applied(&self) -> Option<(usize, usize)> {
+        let (from, _) = self.assigned()?;
+        let object = self.text[from..].strip_prefix('{').map(|_| &self.text[from..])?;
+        Some((from, manifest::balanced(object).map_or(self.text.len(), |len| from + len)))
     }
 
     fn spaces(&self, from: usize) -> usize {
@@ -206,15 +259,18 @@ impl Value<'_> {
         &self.text[from..end]
     }
 
-    /// What stands before the name on its line, without indents, dashes and quotes; `None` when that is far away.
-    fn lead(&self) -> Option<&str> {
+    /// What stands before the name on its line; `None` when that is far away.
+    fn line_before(&self) -> Option<&str> {
         let near = self.near_before();
-        let before = match near.rfind('\n') {
-            Some(at) => &near[at + 1..],
-            None if near.len() == self.name.start => near,
-            None => return None,
-        };
-        Some(before.trim_matches([' ', '\t', '-', '"', '\'', '#', ';', '?', '{']))
+        match near.rfind('\n') {
+            Some(at) => Some(&near[at + 1..]),
+            None => (near.len() == self.name.start).then_some(near),
+        }
+    }
+
+    /// The same without indents, dashes and quotes.
+    fn lead(&self) -> Option<&str> {
+        self.line_before().map(|before| before.trim_matches([' ', '\t', '-', '"', '\'', '#', ';', '?', '{']))
     }
 
     /// Whether nothing but an indent, a dash, a quote or `export` stands before the name on its line.
@@ -225,169 +281,24 @@ impl Value<'_> {
         })
     }
 
+    /// How far from the beginning of its line a name stands, or what comes before it there: what belongs to it below
+    /// stands deeper. `- tokens:` stands where its item begins.
+    fn column(&self) -> usize {
+        let before = self.line_before().unwrap_or_default();
+        let (indent, rest) = before.split_at(before.len() - before.trim_start_matches([' ', '\t']).len());
+        let items = rest.len() - rest.trim_start_matches("- ").trim_start_matches(' ').len();
+        indent.len() + if rest[items..].trim_matches(['"', '\'']).is_empty() { items } else { 0 }
+    }
+
     /// Whether the name stands in a mapping in braces that opened on its line: `{user: bob, password: x y}`.
     fn in_braces(&self) -> bool {
         let near = self.near_before();
         let line = &near[near.rfind('\n').map_or(0, |at| at + 1)..];
-        let mut closed = 0;
-        for byte in line.bytes().rev() {
-            match byte {
-                b'}' => closed += 1,
-                b'{' if closed == 0 => return true,
-                b'{' => closed -= 1,
-                _ => {}
-            }
+        if pairs::opening(line).is_some() {
+            return true;
         }
         // The line began further away than is looked: in doubt a comma says it.
         let cut = line.len() == near.len() && near.len() < self.name.start;
         cut && line.trim_end_matches([' ', '"', '\'']).ends_with(',')
-    }
-
-    fn value(&self, from: usize, colon: bool) -> Option<(usize, usize)> {
-        let bytes = self.text.as_bytes();
-        let mut from = self.spaces(from);
-        // How the API server tells of a wrong value.
-        if let Some(rest) = self.text[from..].strip_prefix("Invalid value:") {
-            from = self.spaces(self.text.len() - rest.len());
-        }
-        for quotes in ["\"\"\"", "'''"] {
-            if let Some(rest) = self.text[from..].strip_prefix(quotes) {
-                return self.trimmed(from + 3, rest.find(quotes).map_or(self.text.len(), |len| from + 3 + len));
-            }
-        }
-        let slashes = bytes[from..].iter().take_while(|b| **b == b'\\').count();
-        match bytes.get(from + slashes) {
-            Some(&quote @ (b'"' | b'\'' | b'`')) => {
-                let start = from + slashes + 1;
-                return Some((start, self.closing(start, quote, slashes)));
-            }
-            None if slashes == 0 => return None,
-            Some(b'\n' | b'\r') if slashes == 0 => return if colon { self.block(false) } else { None },
-            Some(b'|' | b'>') if colon && self.block_follows(from + 1) => return self.block(true),
-            Some(b'[') => {
-                let end = self.text[from..].find(']').map_or(self.text.len(), |len| from + len);
-                return self.trimmed(from + 1, end);
-            }
-            Some(b'{') if !self.is_word(from) => return None,
-            _ => {}
-        }
-        if self.begins_line() || self.bare.to_ascii_lowercase().ends_with("authorization") {
-            let mut end = self.text[from..].find('\n').map_or(self.text.len(), |len| from + len);
-            while self.text[..end].ends_with('\\') && end < self.text.len() {
-                end = self.text[end + 1..].find('\n').map_or(self.text.len(), |len| end + 1 + len);
-            }
-            if self.bare.to_ascii_lowercase().ends_with("authorization") {
-                end = self.text[from..end].find(['"', '\'']).map_or(end, |len| from + len);
-            }
-            return self.trimmed(from, end);
-        }
-        // `password=x;user=y` and `?token=x&page=2`: up to what looks like the next assignment. In braces a value may
-        // hold blanks, and ends where they close.
-        let rest = &self.text[from..];
-        let blanks = colon && matches!(bytes[from - 1], b' ' | b'\t') && self.in_braces();
-        let mut open = 0usize;
-        let mut ends = |at: usize, c: char| match c {
-            '"' | '\'' | '`' | '<' => true,
-            '\\' => rest[at + 1..].starts_with('n'),
-            ';' | '&' | ',' => {
-                let word = &rest.as_bytes()[at + 1..];
-                let len = word.iter().take(NAME).take_while(|b| is_name(**b) || **b == b' ').count();
-                len > 0 && matches!(word.get(len), Some(b'=' | b':'))
-            }
-            '{' if blanks => {
-                open += 1;
-                false
-            }
-            '}' if blanks && open == 0 => true,
-            '}' if blanks => {
-                open -= 1;
-                false
-            }
-            ' ' | '\t' if blanks => false,
-            _ => c.is_whitespace(),
-        };
-        let end = rest.char_indices().find(|&(at, c)| ends(at, c)).map_or(rest.len(), |(at, _)| at);
-        if blanks {
-            return self.trimmed(from, from + end);
-        }
-        let value = rest[..end].trim_end_matches([')', ']', '}', ',', ';', '\\']);
-        Some((from, from + value.len()))
-    }
-
-    /// Whether what begins with a brace is no mapping: nothing is assigned in it, and it does not close.
-    fn is_word(&self, from: usize) -> bool {
-        let rest = self.near_after(from + 1);
-        let line = rest.split('\n').next().unwrap_or(rest).trim();
-        !line.is_empty() && !line.contains(['{', '}', ':', '=', '"', '\''])
-    }
-
-    /// Whether nothing but the marks of a block scalar stands on the rest of the line.
-    fn block_follows(&self, from: usize) -> bool {
-        let near = self.near_after(from);
-        near.find('\n').is_some_and(|end| near[..end].bytes().all(|b| b"+-0123456789 \t\r".contains(&b)))
-    }
-
-    /// Where the quote that is open closes; the end of the text when it never does.
-    fn closing(&self, start: usize, quote: u8, slashes: usize) -> usize {
-        let bytes = self.text.as_bytes();
-        let (mut at, mut run) = (start, 0);
-        while at < bytes.len() {
-            match bytes[at] {
-                b'\\' => run += 1,
-                byte if byte == quote => {
-                    let doubled = quote == b'\'' && slashes == 0 && bytes.get(at + 1) == Some(&b'\'');
-                    let closes = if slashes == 0 { run % 2 == 0 } else { run <= slashes };
-                    if doubled {
-                        at += 1;
-                    } else if closes {
-                        return at - run.min(slashes);
-                    }
-                    run = 0;
-                }
-                _ => run = 0,
-            }
-            at += 1;
-        }
-        bytes.len()
-    }
-
-    /// The lines below the name that are indented deeper. A block scalar is masked whole; otherwise it is a list, or a
-    /// mapping that is read by itself.
-    fn block(&self, scalar: bool) -> Option<(usize, usize)> {
-        if !self.begins_line() {
-            return None;
-        }
-        let line_start = self.text[..self.name.start].rfind('\n').map_or(0, |at| at + 1);
-        let line_end = self.text[self.name.end..].find('\n').map_or(self.text.len(), |len| self.name.end + len);
-        let indent = |line: &str| line.len() - line.trim_start_matches(' ').len();
-        let own = indent(&self.text[line_start..]);
-        let start = (line_end + 1).min(self.text.len());
-        let mut end = start;
-        for line in self.text[start..].split_inclusive('\n') {
-            let content = line.trim();
-            let item = !scalar && content.starts_with("- ");
-            let deeper = indent(line) > own || (item && indent(line) == own);
-            if !content.is_empty() && !deeper {
-                break;
-            }
-            if !scalar && !content.is_empty() && !item {
-                let mapping = content
-                    .split_once(':')
-                    .is_some_and(|(key, rest)| !key.contains(' ') && (rest.is_empty() || rest.starts_with(' ')));
-                if mapping {
-                    break;
-                }
-            }
-            end += line.len();
-        }
-        self.trimmed(start, end)
-    }
-
-    fn trimmed(&self, start: usize, end: usize) -> Option<(usize, usize)> {
-        let part = self.text.get(start..end)?;
-        let from = start + (part.len() - part.trim_start().len());
-        let value = part.trim();
-        let value = value.strip_suffix([',', ';']).unwrap_or(value).trim_end();
-        (!value.is_empty()).then(|| (from, from + value.len()))
     }
 }

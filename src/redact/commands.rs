@@ -1,46 +1,37 @@
 //! Credentials on command lines, where flags say nothing by their names: `-p`, `-a`, `-w`, or the last of several
 //! arguments. In a script, a command in a text, or a list of arguments.
+//!
+//! The word of a program is found first, and what follows it is read once: no further than its command goes, and than
+//! [`REACH`]. One pattern for all of them would look for the end of each program's command before each match.
+
+mod programs;
 
 use std::sync::LazyLock;
 
 use regex::Regex;
 
+pub(super) use self::programs::{is_program, takes_group, takes_password};
 use super::{
     Rules,
     nothing::says_nothing,
     text::{Span, groups, regex},
 };
 
-/// What stands before the value. `…` is for any arguments of the same command, over lines that go on.
-const BEFORE: &[&str] = &[
-    r"\b(?:mysql|mariadb)\S*\s…-p",
-    r"\bsshpass\s+-p\s*",
-    r"\b(?:redis|valkey)-cli\s…-a\s+",
-    r"\bmongo\w*\s…-p\s+",
-    r"\bcqlsh\s…-p\s+",
-    r"\bldap[a-z]+\s…-w\s+",
-    r"\b(?:docker|podman|nerdctl|buildah|skopeo|crane|oras|helm|az)\s…login\s…-p\s+",
-    r"\s--(?:src-|dest-)?creds[ =][\x22']?[^\s:\x22']+:",
-    r"\bmc\s+(?:alias\s+set|config\s+host\s+add)\s+\S+\s+\S+\s+\S+\s+",
-    r"\baws\s+configure\s+set\s+\S*(?:secret_access_key|session_token)\s+",
-    r"\bhtpasswd\s+-\w*b\w*\s+(?:-\S+\s+)*\S+\s+\S+\s+",
-    r"\brabbitmqctl\s…(?:add_user|change_password)\s+\S+\s+",
-    r"\bsmbclient\s…-U\s*[\x22']?[^\s%\x22']+%",
-    // No number: `--user 1000:1000` is a user and a group.
-    r"\s(?:-u|--user|--proxy-user)[ =][\x22']?[^\s:\x22'0-9][^\s:\x22']*:",
-    // Not a command, but the same in haproxy's configuration.
-    r"\bstats\s+auth\s+[^\s:]+:",
-];
+/// How far from its program a value is looked for.
+const REACH: usize = 4096;
 
-static COMMANDS: LazyLock<Regex> = LazyLock::new(|| {
-    let before = BEFORE.join("|").replace('…', r"(?:(?:[^|;&\n]|\\\n)*?\s)?");
-    regex(&format!(r#"(?:{before})(?:'([^'\n]+)'|"([^"\n]+)"|([^\s"'|;&]+))"#))
-});
+/// A user and the password behind a colon, in quotes or not. No number: `--user 1000:1000` is a user and a group.
+const USER_AND_PASSWORD: &str =
+    r#"(?:'[^\s:'0-9][^\s:']*:([^'\n]+)'|"[^\s:"0-9][^\s:"]*:([^"\n]+)"|["']?[^\s:"'0-9][^\s:"']*:([^\s"'|;&]+))"#;
 
-/// `sqlplus bob/password@db`, and `chpasswd` behind a pipe.
+/// Flags that say it with any program.
+static USERS: LazyLock<Regex> =
+    LazyLock::new(|| regex(&format!(r"\s(?:-u|--user|--proxy-user)[ =]{USER_AND_PASSWORD}")));
+
+/// `--creds bob:x`; the line of HAProxy's configuration `stats auth bob:x`; `chpasswd` behind a pipe.
 static OTHERS: LazyLock<Regex> = LazyLock::new(|| {
     regex(concat!(
-        r"\bsqlplus\s(?:[^|;&\n]*?\s)?[\w$#]+/([^\s/@\x22']+)@",
+        r#"\s--(?:src-|dest-)?creds[ =]["']?[^\s:"']+:([^\s"'|;&]+)|\bstats\s+auth\s+[^\s:]+:([^\s"'|;&]+)"#,
         r#"|\becho\s+(?:-\w+\s+)?["']?[\w.-]+:([^\s"'|]+)["']?\s*\|\s*(?:sudo\s+)?chpasswd"#,
     ))
 });
@@ -52,20 +43,25 @@ static LITERALS: LazyLock<Regex> =
     LazyLock::new(|| regex(r#"--from-literal[= ]["']?[^\s="']+=(?:'([^'\n]+)'|"([^"\n]+)"|([^\s"'|;&]+))"#));
 
 /// A line of Redis' users: `user alice on >password ~* +@all`.
-static USERS: LazyLock<Regex> = LazyLock::new(|| regex(r"(?i)\b(?:set)?user\s+\S+\s[^\n]*"));
+static LISTED: LazyLock<Regex> = LazyLock::new(|| regex(r"(?i)\b(?:set)?user\s+\S+\s[^\n]*"));
 static PASSWORDS: LazyLock<Regex> = LazyLock::new(|| regex(r"\s(?:[><]([^\s\x22']+)|[#!]([0-9a-f]{64})\b)"));
 
 impl Rules {
     pub(super) fn commands(&self, text: &str, spans: &mut Vec<Span>) {
         let mut found = self.on_command_line(text);
         // What a shell puts in its place.
-        found.retain(|(start, _, _)| !text[*start..].starts_with('$'));
+        found.retain(|(start, _, _)| !text[*start..].starts_with('$') || is_literal(text, *start));
         spans.append(&mut found);
     }
 
     fn on_command_line(&self, text: &str) -> Vec<Span> {
         let mut found = Vec::new();
-        groups(&COMMANDS, text, &mut found);
+        programs::values(text, &mut found);
+        for user in USERS.captures_iter(text) {
+            let start = user.get(0).map_or(0, |whole| whole.start());
+            let password = user.iter().skip(1).flatten().next().filter(|_| !programs::names_group(text, start));
+            found.extend(password.map(|part| (part.start(), part.end(), None)));
+        }
         groups(&OTHERS, text, &mut found);
         if text.contains("LoginModule") {
             groups(&MODULES, text, &mut found);
@@ -74,7 +70,7 @@ impl Rules {
             groups(&LITERALS, text, &mut found);
         }
         if text.contains(" on >") || text.contains(" on #") {
-            for line in USERS.find_iter(text) {
+            for line in LISTED.find_iter(text) {
                 let mut passwords = Vec::new();
                 groups(&PASSWORDS, line.as_str(), &mut passwords);
                 found.extend(passwords.into_iter().map(|(s, e, by)| (line.start() + s, line.start() + e, by)));
@@ -100,17 +96,11 @@ impl Rules {
     }
 }
 
-/// Whether the first of a list of arguments is one of the programs.
-pub(super) fn is_program(first: &str) -> bool {
-    let name = first.rsplit('/').next().unwrap_or(first);
-    PROGRAMS.contains(&name) || ["mysql", "mariadb", "mongo", "ldap"].iter().any(|start| name.starts_with(start))
+/// Whether it stands in single quotes, where a shell puts nothing in its place.
+fn is_literal(text: &str, at: usize) -> bool {
+    let word = text.as_bytes()[..at].iter().rev().take(256).take_while(|b| !b.is_ascii_whitespace());
+    word.filter(|b| **b == b'\'').count() == 1
 }
-
-#[rustfmt::skip]
-const PROGRAMS: &[&str] = &[
-    "sshpass", "redis-cli", "valkey-cli", "cqlsh", "docker", "podman", "nerdctl", "buildah", "skopeo", "crane", "oras",
-    "helm", "az", "mc", "aws", "htpasswd", "rabbitmqctl", "smbclient", "sqlplus", "kubectl",
-];
 
 /// Not a variable, the next flag, or what a manual writes in its place.
 pub(super) fn is_given(value: &str) -> bool {

@@ -9,6 +9,11 @@ pub(super) fn is_credential(name: &str) -> bool {
     if PLAIN.contains(&name) {
         return false;
     }
+    if let Some((_, annotation)) = name.rsplit_once('/')
+        && names_a_secret(annotation)
+    {
+        return false;
+    }
     // Of `example.com/api-key` the domain says who asks, not what.
     let name = name.rsplit('/').next().unwrap_or(name);
     if name.len() > 256 {
@@ -31,12 +36,18 @@ pub(super) fn is_credential(name: &str) -> bool {
     let is_switch = before.iter().any(|word| LEADS.contains(word));
     let is_borrowed = match words[at] {
         "secret" | "secrets" => before.last().is_some_and(|word| NAMED.contains(word)),
+        "pullsecret" | "pullsecrets" => true,
         "pass" => matches!(before, [word] if PASSES.contains(word)),
         _ => false,
     };
     let is_projection = before.ends_with(&["service", "account"]) && words[at] == "token" && after.is_empty();
     let is_qualifier = !after.is_empty() && LAST_ONLY.contains(&words[at]);
     !(is_switch || is_borrowed || is_projection || is_qualifier)
+}
+
+/// Whether an annotation of this name, behind its domain, holds the name of a Secret.
+pub(super) fn names_a_secret(annotation: &str) -> bool {
+    matches!(annotation, "auth-secret" | "auth-tls-secret" | "auth-proxy-secret" | "secure-verify-ca-secret")
 }
 
 /// Whether this is the name of a key that is not said to be a credential: `OPENAI_KEY` is one when its value looks like
@@ -199,7 +210,7 @@ const DESCRIBES: &[&str] = &[
     "js", "ts", "go", "lua", "md", "html", "sql", "tpl", "tmpl", "rego", "crt", "cert", "certs", "certificate",
     "certificates", "ca", "pub", "public", "exists", "found", "ready", "synced", "valid", "location", "bucket",
     "region", "arn", "vault", "csi", "syncer", "sync", "injector", "reader", "readers", "admin", "list", "get",
-    "watch",
+    "watch", "lifetime", "lifespan", "validity", "algo", "algos", "encryption",
 ];
 
 /// Before a credential word: the value is a switch, or a number of them.
@@ -232,7 +243,8 @@ pub(super) const WORDS: &[&str] = &[
 const ENDINGS: &[&str] = &[
     "password", "passwd", "passphrase", "secret", "token", "apikey", "accesskey", "secretkey", "privatekey",
     "accountkey", "masterkey", "encryptionkey", "signingkey", "sharedkey", "credential", "credentials", "requirepass",
-    "userpass", "dbpass", "rootpass", "adminpass", "smtppass", "sshpass", "authkey", "sessionkey", "pw",
+    "userpass", "dbpass", "rootpass", "adminpass", "smtppass", "sshpass", "storepass", "keypass", "authkey",
+    "sessionkey", "pw",
 ];
 
 /// Before `key`: `apiKey`, `AWS_SECRET_ACCESS_KEY`, `client-key-data`.

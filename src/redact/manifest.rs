@@ -7,41 +7,49 @@ use regex::Regex;
 
 use super::{
     DEPTH, Rules,
+    assign::Owner,
     keys::Group,
     mark::LEVELS,
     tape::Tape,
     text::{Span, regex},
 };
 
-/// At most so many places of a text are tried as the beginning of JSON: each try may read to the end.
+/// At most so many places of a text are tried as the beginning of JSON in vain: each try may read to the end.
 const TRIES: usize = 16;
 
 /// JSON objects within a text that is not JSON itself, masked as such. True when the text has to be masked whole.
 pub(super) fn quoted(rules: &Rules, text: &str, level: u8, spans: &mut Vec<Span>) -> bool {
     let (mut from, mut tries) = (0, 0);
     while let Some(start) = text[from..].find("{\"").map(|at| from + at) {
-        tries += 1;
-        if tries > TRIES {
+        if tries == TRIES {
             break;
         }
         let Some(end) = balanced(&text[start..]).map(|len| start + len) else { break };
-        from = start + 1;
-        if let Ok(mut tape) = Tape::parse(&text[start..end]) {
-            from = end;
-            if level >= LEVELS || tape.depth > DEPTH {
-                return true;
-            }
-            // Kept as it is, it still is not looked at a second time as plain text.
-            let under = rules.name_before(text, start).map(Group::of);
-            let masked = rules.json(&mut tape, level + 1, under).unwrap_or_else(|| text[start..end].to_owned());
-            spans.push((start, end, Some(masked)));
+        let Ok(mut tape) = Tape::parse(&text[start..end]) else {
+            (from, tries) = (start + 1, tries + 1);
+            continue;
+        };
+        from = end;
+        if level >= LEVELS || tape.depth > DEPTH {
+            return true;
         }
+        let under = match rules.owner(text, start) {
+            Some(Owner::LastApplied) => {
+                spans.push((start, end, None));
+                continue;
+            }
+            Some(Owner::Credential(name)) => Some(Group::of(name)),
+            None => None,
+        };
+        // Kept as it is, it still is not looked at a second time as plain text.
+        let masked = rules.json(&mut tape, level + 1, under).unwrap_or_else(|| text[start..end].to_owned());
+        spans.push((start, end, Some(masked)));
     }
     false
 }
 
 /// The length of the object that begins the text, by its braces.
-fn balanced(text: &str) -> Option<usize> {
+pub(super) fn balanced(text: &str) -> Option<usize> {
     let (mut depth, mut quoted, mut escaped) = (0usize, false, false);
     for (at, byte) in text.bytes().enumerate() {
         match byte {
@@ -67,11 +75,14 @@ static VALUES: LazyLock<Regex> = LazyLock::new(|| regex(r#"(?i)\b(?:string|binar
 static YAML_KIND: LazyLock<Regex> = LazyLock::new(|| regex(r#"(?m)^[ \t-]*kind:[ \t]*["']?Secret["']?[ \t]*\r?$"#));
 
 /// Manifests of Secrets: in YAML the values of `data` and `stringData` are masked one by one. True when there is one in
-/// any other form.
+/// any other form. `spans`: those of [`quoted`], in their order.
 pub(super) fn secrets(text: &str, spans: &mut Vec<Span>) -> bool {
-    let within =
-        |at: usize, spans: &[Span]| spans.iter().any(|(start, end, by)| by.is_some() && *start <= at && at < *end);
-    if !KIND.find_iter(text).any(|found| !within(found.start(), spans)) || !VALUES.is_match(text) {
+    let objects: Vec<(usize, usize)> = spans.iter().map(|(start, end, _)| (*start, *end)).collect();
+    let within = |at: usize| {
+        let before = objects.partition_point(|(start, _)| *start <= at);
+        objects[..before].last().is_some_and(|(_, end)| at < *end)
+    };
+    if !KIND.find_iter(text).any(|found| !within(found.start())) || !VALUES.is_match(text) {
         return false;
     }
     let mut start = 0;
@@ -80,9 +91,7 @@ pub(super) fn secrets(text: &str, spans: &mut Vec<Span>) -> bool {
         let document = &text[start..end];
         if YAML_KIND.is_match(document) {
             yaml_values(document, start, spans);
-        } else if KIND.find_iter(document).any(|found| !within(start + found.start(), spans))
-            && VALUES.is_match(document)
-        {
+        } else if KIND.find_iter(document).any(|found| !within(start + found.start())) && VALUES.is_match(document) {
             unread = true;
         }
         start = end;

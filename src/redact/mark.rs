@@ -5,7 +5,7 @@ use std::borrow::Cow;
 
 use super::{
     Rules,
-    commands::{is_given, is_program},
+    commands::{is_given, is_program, takes_group, takes_password},
     keys::{Group, describes, is_credential, is_key, is_random},
     literals::suspicious,
     mask::is_mask,
@@ -138,8 +138,7 @@ impl Marker<'_, '_, '_> {
         match self.tape.kind(value) {
             Kind::Null | Kind::True | Kind::False => false,
             Kind::Object => group == Group::Many && !describes(name, group),
-            Kind::Array => VALUES.contains(&name) || (group == Group::Many && !describes(name, group)),
-            Kind::String | Kind::Number => VALUES.contains(&name) || !describes(name, group),
+            Kind::Array | Kind::String | Kind::Number => VALUES.contains(&name) || !describes(name, group),
         }
     }
 
@@ -152,16 +151,18 @@ impl Marker<'_, '_, '_> {
         let end = self.tape.next(at);
         let mut item = at + 1;
         let is_command = item < end && self.tape.kind(item) == Kind::String && is_program(&self.tape.string(item));
+        let mut grouped = item < end && self.tape.kind(item) == Kind::String && takes_group(&self.tape.string(item));
         let mut before: Option<Cow<'_, str>> = None;
         while item < end {
             if self.tape.kind(item) == Kind::String {
                 let text = self.tape.string(item);
+                grouped = grouped && !takes_password(&text);
                 match before.take().map_or(Flag::None, |flag| flag_of(self.rules, &flag)) {
                     Flag::Credential => self.hide(item, Group::One),
                     Flag::UserAndPassword if text.contains(':') => {
                         let (user, password) = text.split_once(':').unwrap_or((&text, ""));
                         // `1000:1000` is a user and a group.
-                        if is_given(password) && !user.starts_with(|c: char| c.is_ascii_digit()) {
+                        if is_given(password) && !grouped && !user.starts_with(|c: char| c.is_ascii_digit()) {
                             let masked = format!("{user}:{}", self.rules.mask.of(password.as_bytes()));
                             self.tape.edit(item, masked);
                         }

@@ -100,6 +100,6 @@ pub(super) fn decoded(run: &str) -> Option<Vec<u8>> {
     };
     // A last letter too many stands for less than a byte.
     let run = run.trim_end_matches('=');
-    let run = if run.len() % 4 == 1 { &run[..run.len() - 1] } else { run };
+    let run = if run.len() % 4 == 1 { run.get(..run.len() - 1)? } else { run };
     ENGINES.iter().find_map(|engine| engine.decode(run).ok())
 }

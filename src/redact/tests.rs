@@ -1,5 +1,7 @@
 //! What passes the door, and what does not.
 
+mod bounds;
+mod files;
 mod leaks;
 mod names;
 mod properties;

@@ -18,10 +18,10 @@ use super::{
     },
     manifest,
     mark::{LEVELS, Marker},
-    mask::{self, is_mask},
-    nothing::says_nothing,
+    mask,
     packed::{begins_in_lines, decoded},
     tape::{Fate, Kind, Tape},
+    url,
 };
 
 /// Of the ends of words those of ASCII are meant: with those of any script the whole text is read many times slower as soon
@@ -56,7 +56,7 @@ static AWS_ID: LazyLock<Regex> = LazyLock::new(|| regex(r"(?:AKIA|ASIA|AIDA|AROA
 static AWS_SECRET: LazyLock<Regex> =
     LazyLock::new(|| regex(r"(?:^|[^A-Za-z0-9/+=])([A-Za-z0-9/+]{40})(?:$|[^A-Za-z0-9/+=])"));
 static HEADERS: LazyLock<Regex> =
-    LazyLock::new(|| regex(r"(?i)\b(bearer|basic)(?:[ \t]+|%20|\\?\x22?:[ \t]*\\?\x22?)([A-Za-z0-9._~+/=-]{6,})"));
+    LazyLock::new(|| regex(r"\b(?i:(bearer|basic))(?:[ \t]+|%20|\\?\x22?:[ \t]*\\?\x22?)([A-Za-z0-9._~+/=-]{6,})"));
 static CRYPTS: LazyLock<Regex> = LazyLock::new(|| {
     regex(concat!(
         r"\$(?:apr1|2[aby]|1|5|6|7|y|argon2[a-z]*|scrypt|pbkdf2[a-z0-9-]*)\$[A-Za-z0-9./$=,+-]{8,}",
@@ -170,7 +170,7 @@ impl Rules {
             key_blocks(text, spans);
         }
         if found & URL != 0 {
-            url_passwords(text, spans);
+            url::passwords(text, spans);
         }
         if found & DSNS != 0 {
             groups(&DSN, text, spans);
@@ -292,39 +292,6 @@ pub(super) fn key_blocks(text: &str, spans: &mut Vec<Span>) {
             });
             spans.push((start, end, None));
             from = end;
-        }
-    }
-}
-
-/// `scheme://user:password@host`: the password. Of `https://something-long@host`: the something.
-fn url_passwords(text: &str, spans: &mut Vec<Span>) {
-    let mut from = 0;
-    while let Some(start) = text[from..].find("://").map(|at| from + at + 3) {
-        let rest = &text[start..];
-        // A second URL in the same word is looked at by itself.
-        let (reach, second) = rest.find("://").map_or((rest.len(), false), |next| (next, true));
-        let end = rest[..reach].find(|c: char| c.is_whitespace() || "\"'<>`\\".contains(c));
-        let end = end.unwrap_or_else(|| {
-            let cut = if second { rest[..reach].rfind([',', ';', '=', '|', '?']) } else { None };
-            cut.unwrap_or(reach)
-        });
-        let word = &rest[..end];
-        from = start;
-        let authority = &word[..word.find(['/', '?', '#']).unwrap_or(word.len())];
-        // A password may hold a slash that nobody escaped; then the colon is not followed by a port.
-        let user_info = authority.rfind('@').map(|at| &authority[..at]).or_else(|| {
-            let (_, after) = authority.split_once(':')?;
-            let port = after.bytes().all(|b| b.is_ascii_digit());
-            if port { None } else { word.rfind('@').map(|at| &word[..at]) }
-        });
-        let Some(user_info) = user_info.filter(|info| !is_mask(info)) else { continue };
-        match user_info.split_once(':') {
-            Some((user, password)) if !says_nothing(password) => {
-                let at = start + user.len() + 1;
-                spans.push((at, at + password.len(), None));
-            }
-            None if user_info.len() >= 16 => spans.push((start, start + user_info.len(), None)),
-            _ => {}
         }
     }
 }

@@ -214,7 +214,7 @@ fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
 }
 
 async fn answer(request: Request<Incoming>, state: Arc<Mutex<State>>, http: reqwest::Client, url: String) -> Answered {
-    let seen = Seen::new(request.method(), request.uri(), Instant::now());
+    let seen = Seen::new(&request, Instant::now());
     let fault = {
         let mut state = lock(&state);
         state.seen.push(seen.clone());

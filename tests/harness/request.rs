@@ -1,8 +1,8 @@
-//! What a Kubernetes API request asks for, read off its method and URL; and which requests a rule is about.
+//! What a Kubernetes API request asks for, read off its method, URL and `accept` header; and which requests a rule is about.
 
 use std::time::Instant;
 
-use hyper::{Method, Uri};
+use hyper::{Method, Request, header};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verb {
@@ -28,11 +28,15 @@ pub struct Seen {
     pub resource: String,
     /// Empty: all namespaces, or none.
     pub namespace: String,
+    /// In which form the answer is wanted; empty: any.
+    pub accept: String,
     pub at: Instant,
 }
 
 impl Seen {
-    pub fn new(method: &Method, uri: &Uri, at: Instant) -> Self {
+    pub fn new<B>(request: &Request<B>, at: Instant) -> Self {
+        let (method, uri) = (request.method(), request.uri());
+        let accept = request.headers().get(header::ACCEPT).and_then(|accept| accept.to_str().ok());
         let (path, query) = (uri.path(), uri.query().unwrap_or_default());
         let parts: Vec<&str> = path.split('/').filter(|part| !part.is_empty()).collect();
         let rest = match parts.as_slice() {
@@ -61,6 +65,7 @@ impl Seen {
             verb,
             resource: resource.to_owned(),
             namespace: namespace.to_owned(),
+            accept: accept.unwrap_or_default().to_owned(),
             at,
         }
     }

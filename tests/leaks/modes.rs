@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::search::{Planted, state};
 use crate::{
-    harness::{self, Cluster, Matching, PATIENCE, Proxy, poll},
+    harness::{self, Cluster, Matching, PATIENCE, Proxy, Verb, poll},
     watch::program::Program,
 };
 
@@ -66,6 +66,14 @@ async fn no_more_of_secrets_is_read_than_the_configuration_says() {
         assert_eq!(said.contains("\"foo\""), mode == "hash", "not even the names of the keys: {said}");
         let asked = proxy.count(&Matching::all().resource("secrets"));
         assert_eq!(asked == 0, mode == "off", "{mode}: they were asked for {asked} times");
+        // Not left out here: not even sent.
+        let seen = proxy.seen();
+        let asks =
+            seen.iter().filter(|seen| seen.resource == "secrets" && [Verb::List, Verb::Watch].contains(&seen.verb));
+        for ask in asks.clone() {
+            assert_eq!(ask.accept.contains("as=PartialObjectMetadata"), mode == "metadata", "{mode}: {ask:?}");
+        }
+        assert_eq!(asks.filter(|ask| ask.verb == Verb::Watch).count() > 0, mode != "off", "{mode}: {seen:?}");
         finish(kubediff).await;
     }
 }

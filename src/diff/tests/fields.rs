@@ -94,6 +94,11 @@ fn items_are_named_by_their_keys() {
     assert_eq!(labelled(json!("name"), json!(["no scalar"])), "list[0].v");
     let ports = |v: u8| json!({"ports": [{"containerPort": 80, "protocol": "TCP", "v": v}]});
     assert_eq!(fields(&ports(1), &ports(2)), ["ports[80/TCP].v"]);
+    // As they are written, before the server has filled in the protocol.
+    for key in ["containerPort", "port"] {
+        let ports = |v: u8| json!({"ports": [{key: 80, "v": v}, {key: 81}]});
+        assert_eq!(fields(&ports(1), &ports(2)), [format!("ports[{key}=80].v")]);
+    }
 }
 
 #[test]

@@ -105,11 +105,11 @@ pub(super) fn role(update: &Update<'_>, sentence: &mut Sentence) {
     let (more, less) = (beyond(&is, &was), beyond(&was, &is));
     if !more.is_empty() {
         let also = if was.is_empty() { "" } else { "also " };
-        sentence.say(format!("{who} now {also}allows {}", words::list(&more, 3)));
+        sentence.say(format!("{who} now {also}allows {}", words::list_by("; ", &more, 3)));
     }
     if !less.is_empty() {
         let who = if more.is_empty() { who.as_str() } else { "" };
-        sentence.say(format!("{who} no longer allows {}", words::list(&less, 3)).trim_start().to_owned());
+        sentence.say(format!("{who} no longer allows {}", words::list_by("; ", &less, 3)).trim_start().to_owned());
     }
     if more.is_empty() && less.is_empty() {
         sentence.say(format!("rules of {who} rewritten, they allow the same"));

@@ -171,8 +171,13 @@ pub(in crate::event) fn change(what: &str, from: &Value, to: &Value) -> String {
 
 /// `a, b and 3 more`.
 pub(in crate::event) fn list<T: AsRef<str>>(items: &[T], limit: usize) -> String {
+    list_by(", ", items, limit)
+}
+
+/// The same of items that have commas themselves.
+pub(super) fn list_by<T: AsRef<str>>(between: &str, items: &[T], limit: usize) -> String {
     let shown = if items.len() > limit { limit.saturating_sub(1).max(1) } else { items.len() };
-    let mut text = items[..shown].iter().map(|item| one_line(item.as_ref())).collect::<Vec<_>>().join(", ");
+    let mut text = items[..shown].iter().map(|item| one_line(item.as_ref())).collect::<Vec<_>>().join(between);
     if shown < items.len() {
         text.push_str(&format!(" and {} more", items.len() - shown));
     }

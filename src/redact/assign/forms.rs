@@ -21,19 +21,6 @@ impl Value<'_> {
             .and_then(|at| self.value(at, true))
     }
 
-    /// The same with the value on the line above: `- value: x`, then `name: DB_PASSWORD`.
-    pub(super) fn above(&self) -> Option<(usize, usize)> {
-        let near = self.near_before();
-        let (above, own) = near.rsplit_once('\n')?;
-        if !own.trim_start().strip_prefix("name:")?.trim_matches([' ', '"', '\'']).is_empty() {
-            return None;
-        }
-        let line = above.rsplit('\n').next()?;
-        let value = line.trim_start_matches([' ', '-']).strip_prefix("value:")?;
-        let end = self.name.start - own.len() - 1;
-        self.value(end - value.len(), true).filter(|(_, until)| *until <= end)
-    }
-
     /// The name is the first of two arguments: `define('DB_PASSWORD', 'x')`, `getenv("TOKEN", "x")`.
     pub(super) fn called(&self, from: usize) -> Option<(usize, usize)> {
         let function = self.near_before().trim_end_matches(['"', '\'', '`']).trim_end().strip_suffix('(')?;
@@ -54,7 +41,14 @@ impl Value<'_> {
         let rest = self.near_after(at);
         let closed = rest.strip_prefix("</name>").or_else(|| rest.strip_prefix("</key>"))?.trim_start();
         let value = closed.strip_prefix("<value>").or_else(|| closed.strip_prefix("<string>"))?;
-        let start = at + (rest.len() - value.len());
-        self.trimmed(start, self.text[start..].find('<').map_or(self.text.len(), |len| start + len))
+        self.content(at + (rest.len() - value.len()))
+    }
+
+    /// The text of the element that opened right before, also where it is marked as such: `<![CDATA[x]]>`.
+    pub(super) fn content(&self, from: usize) -> Option<(usize, usize)> {
+        let rest = self.text[from..].trim_start();
+        let (inner, close) = rest.strip_prefix("<![CDATA[").map_or((rest, "<"), |inner| (inner, "]]>"));
+        let start = self.text.len() - inner.len();
+        self.trimmed(start, inner.find(close).map_or(self.text.len(), |len| start + len))
     }
 }

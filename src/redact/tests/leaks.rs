@@ -140,6 +140,17 @@ fn what_is_around_a_secret_stays_readable() {
         ),
         ("a webhook of Teams", &["https://acme.webhook.office.com/webhookb2/hmac:"]),
         ("a Grafana token", &["made with hmac:", " yesterday"]),
+        (
+            "a list of tokens with names in a YAML file",
+            &["port: 80\\ntokens:\\n- name: ci\\n  value: hmac:", "user: bob"],
+        ),
+        ("a here document in a Terraform file", &["password = <<EOT\\nhmac:", "\\nEOT\\nuser = "]),
+        ("a variable with a field before its value in a manifest", &["required: true\\n  value: hmac:", "value: '80'"]),
+        ("a variable in braces with the value first in a manifest", &["{value: hmac:", "{value: '80', name: PORT}"]),
+        ("a national text in an SQL statement", &["PASSWORD = N'hmac:", "', CHECK_POLICY = OFF"]),
+        ("CDATA in an XML file", &["<user>bob</user><password><![CDATA[hmac:", "]]></password>"]),
+        ("the last of many JSON objects in a text", &[r#"{\"a\":19} {\"password\":\"hmac:"#, r#"\"} done"#]),
+        ("a password with a slash after digits in a URL", &["postgres://bob:hmac:", "@db/shop"]),
     ] {
         let leaks = leaks();
         let leak = leaks.iter().find(|leak| text(leak, "name") == name).unwrap_or_else(|| panic!("{name}"));

@@ -20,6 +20,7 @@ const CREDENTIALS: &[&str] = &[
     "TOKEN_WEBHOOK", "TOKEN_SERVICE", "apiKeyBackend", "SECRET_KEY_SERVICE", "CLIENT_SECRET_ADMIN", "pin", "userPin",
     "SIM_PIN", "kubeconfigdata", "kubeconfigData", "DB_PW", "bindPW", "bind_pw", "rootpw", "DB_PASSWORT", "PASSKEY", "psk",
     "PresharedKey", "wpa_psk", "HASH_SALT", "SSHPASS", "snmpCommunityString", "userlist.txt", ".netrc",
+    "storepass", "keypass", "srcstorepass",
 ];
 
 /// Fields of the core API, and other names that describe or point to a credential.
@@ -43,7 +44,9 @@ const OTHERS: &[&str] = &[
     "vault.hashicorp.com/agent-inject-secret-db", "secretManager", "secrets-operator", "secretBackend",
     "external-secrets-controller", "credentials.user", "secret-reader", "token.sh", "auth.js", "secrets.md",
     "tokens.sql", "tokenList", "password-public", "pinned", "mapping", "pinCount", "ping", "SALT_MASTER", "salt-minion",
-    "basalt", "communityEdition", "userlist_enable", "httpWrapper", "pwHistoryCount", "netrcFile",
+    "basalt", "communityEdition", "userlist_enable", "httpWrapper", "pwHistoryCount", "netrcFile", "TOKEN_LIFETIME",
+    "JWT_ALGO", "password_encryption", "nginx.ingress.kubernetes.io/auth-secret", "haproxy.org/auth-secret",
+    "nginx.ingress.kubernetes.io/auth-tls-secret", "argocd-image-updater.argoproj.io/web.pull-secret", "pullsecret",
 ];
 
 #[test]

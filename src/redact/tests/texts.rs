@@ -1,14 +1,11 @@
 //! What is masked in a text and what is not; the noise profile.
 
-use std::time::{Duration, Instant};
-
-use rustix::time::{ClockId, clock_gettime};
 use serde_json::json;
 
 use super::*;
 
 /// A text as it comes out of a ConfigMap under a name that says nothing, with masks as `***`.
-fn masked(text: &str) -> String {
+pub(super) fn masked(text: &str) -> String {
     let value = admit("ConfigMap", &json!({"metadata": {"name": "a"}, "data": {"note": text}})).value();
     let text = value["data"]["note"].as_str().expect("text").to_owned();
     regex::Regex::new("hmac:[0-9a-f]{12}").expect("a pattern").replace_all(&text, "***").into_owned()
@@ -45,6 +42,8 @@ fn only_the_secret_part_of_a_text_is_masked() {
         ("os.environ[\"API_KEY\"] = \"hunter2\"", "os.environ[\"API_KEY\"] = \"***\""),
         ("Authorization: Bearer abc123def456", "Authorization: ***"),
         ("sent with bearer abc123def456ghi today", "sent with bearer *** today"),
+        // Without their case these two are an `s` and a `k`.
+        ("Basic Ym9iOmh1bnRlcjIſ Bearer abc123def456ghi\u{212a}", "Basic ***ſ Bearer ***\u{212a}"),
         ("map[user:bob password:hunter2]", "map[user:bob password:***]"),
         ("<a key=\"password\">hunter2</a>", "<a key=\"password\">***</a>"),
         ("secret_key = \"\"\"a\nb\"\"\"\nport = 1", "secret_key = \"\"\"***\"\"\"\nport = 1"),
@@ -210,51 +209,17 @@ fn plain_texts_stay_as_they_are() {
         "MFkwEwYHKoZIzj0CAQYIKoZIzj0DAQcDQgAEEVs/o5+uQbTjL3chynL4wXgUg2R9q9UU8I5mEovUf86QZ7kOBIjJwqnzD1omageEHWwHdBO6B+dFabmdT9POxg==",
         "https://example.com/hooks/release, https://office.com/webhooks",
         "the firewood network is reworked on > 5 nodes",
+        "docker run --user root:wheel nginx; chown --user app:app /a; sudo su -u svc:app",
+        "https://git@github.com/a/b.git https://oauth2@h/x redis://default@h nats://$TOKEN@h",
+        "https://registry.example/@scope/pkg@1.2 https://h:8443/a@b",
+        "password_encryption = scram-sha-256\nTOKEN_LIFETIME=24h\nJWT_ALGO=HS256\n",
+        "clientSecret: $oidc.okta.clientSecret\nsecret: $dex:github.webhook.secret\n",
+        "metadata:\n  annotations:\n    nginx.ingress.kubernetes.io/auth-secret: shop/basic\n    haproxy.org/auth-secret: people\n",
+        "secrets:\n- name: default-token\n- name: registry\n",
+        "tolerations:\n- key: auth\n  operator: Equal\n  value: yes\n- {key: token, operator: Equal, value: a}\n",
+        "secrets: {}\ntokens: []\nauth: { }\n",
     ] {
         assert_eq!(masked(text), text);
-    }
-}
-
-#[test]
-fn long_texts_take_linear_time() {
-    let long = |part: &str| part.repeat((1 << 17) / part.len());
-    for part in [
-        "password: \"",
-        "{\"",
-        "token ",
-        "key: |\n",
-        "://a:",
-        "-----BEGIN ",
-        "eyJ.",
-        "kind: Secret data: ",
-        "a=b;password=c;",
-        "mysql ",
-        "passwords: {",
-        "tokens:{a:",
-        "\ntokens:\n a: b",
-        "{a: b, password: c d, ",
-        "password: {",
-        "identified by '",
-        "identified with ",
-        "set password for ",
-        "-----BEGIN a-----",
-        "mongosh -u a ",
-        "docker login ",
-        "user a on >b ",
-        "insert into a (password) values (",
-        "insert into a (password) values ('",
-        "define('password', 'a",
-        "<name>password</name><value>",
-        "name: PASSWORD\n",
-        "cGFzc3dvcmQ6IGh1bnRlcjIK ",
-        "cGFzc3dvcmQ6IGh1bnRlcjIKcGFzc3dvcmQ6IGh1bnRlcjIKcGFzc3dvcmQ6IGh1bnRlcjIK\n",
-        "LoginModule user_a=\"",
-    ] {
-        let raw = json!({"metadata": {"name": "a"}, "data": {"note": long(part)}}).to_string();
-        let (door, kind, start) = (door(), resource("", "ConfigMap"), Instant::now());
-        door.admit(&kind, raw.as_bytes()).expect("admitted");
-        // Generous, for a debug build on a busy machine: a quadratic scan takes minutes.
-        assert!(start.elapsed() < Duration::from_secs(60), "{part}: {:?}", start.elapsed());
     }
 }
 
@@ -296,6 +261,10 @@ fn arguments_are_read_by_their_program() {
         (json!(["mysqldump", "-h", "db", "-phunter2", "shop"]), json!(["mysqldump", "-h", "db", "-p***", "shop"])),
         (json!(["docker", "run", "-p", "80:80", "web"]), json!(["docker", "run", "-p", "80:80", "web"])),
         (json!(["docker", "run", "--user", "1000:1000"]), json!(["docker", "run", "--user", "1000:1000"])),
+        (json!(["docker", "run", "--user", "root:wheel"]), json!(["docker", "run", "--user", "root:wheel"])),
+        (json!(["docker", "run", "a", "curl", "-u", "bob:x"]), json!(["docker", "run", "a", "curl", "-u", "bob:***"])),
+        (json!(["curl", "-s", "-ubob:hunter2", "https://h"]), json!(["curl", "-s", "-ubob:***", "https://h"])),
+        (json!(["keytool", "-storepass", "hunter2"]), json!(["keytool", "-storepass", "***"])),
         (json!(["mc", "ls", "minio/a/b", "c", "d", "e"]), json!(["mc", "ls", "minio/a/b", "c", "d", "e"])),
         (json!(["app", "-p", "8080", "-w", "3", "-a", "b"]), json!(["app", "-p", "8080", "-w", "3", "-a", "b"])),
     ] {
@@ -327,30 +296,6 @@ fn what_is_filled_in_later_stays_readable() {
     assert_eq!(admit("ExternalSecret", &object).value()["spec"], spec);
     let given = json!({"metadata": {"name": "a"}, "spec": {"secretKey": "hunter2", "password": "{{ \"hunter2\" }}"}});
     assert!(!admit("Thing", &given).value().to_string().contains("hunter2"));
-}
-
-/// Patterns that ask for the end of a word in any script are many times slower on a text in another one.
-#[test]
-fn a_text_in_another_script_is_read_as_fast() {
-    let (door, kind) = (door(), resource("", "ConfigMap"));
-    let worked = || Duration::try_from(clock_gettime(ClockId::ThreadCPUTime)).expect("a time");
-    let took = |part: &str| {
-        let raw = json!({"metadata": {"name": "a"}, "data": {"note": part.repeat((1 << 17) / part.len())}}).to_string();
-        let run = |_| {
-            let begin = worked();
-            door.admit(&kind, raw.as_bytes()).expect("admitted");
-            worked() - begin
-        };
-        (0..3).map(run).min().expect("a time").as_secs_f64()
-    };
-    for part in
-        ["mysql -u bob _ ", "kind: Secret _ data ", "identified _ ", "bearer _ ", "sig=_ key-_ ", "$1$_ pbkdf2 "]
-    {
-        let (plain, other) = (part.replace('_', "ee"), part.replace('_', "é"));
-        // Measured again before it counts: other tests have the caches meanwhile.
-        let slower = (0..4).map(|_| took(&other) / took(&plain)).find(|slower| *slower < 8.0);
-        assert!(slower.is_some(), "{other}");
-    }
 }
 
 /// A mapping under the name of a credential, that many times inside of itself, by lines.

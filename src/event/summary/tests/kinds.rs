@@ -23,7 +23,7 @@ fn rbac_says_who_may_do_what_from_now_on() {
         head,
         "rules: [{apiGroups: [''], resources: [pods], verbs: [get, list]}]}",
         "rules: [{apiGroups: [''], resources: [pods, secrets], verbs: [get, list]}, {apiGroups: [apps], resources: [deployments], verbs: ['*']}]}",
-        "ClusterRole reader now also allows everything on deployments.apps, get, list on secrets",
+        "ClusterRole reader now also allows everything on deployments.apps; get, list on secrets",
     );
     says(
         head,
