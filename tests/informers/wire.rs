@@ -53,7 +53,7 @@ fn expiries() -> Vec<Vec<(Matching, Fault)>> {
 #[tokio::test]
 async fn after_every_break_of_a_watch_every_change_was_told_once_and_nothing_was_listed() {
     join_all(breaks().into_iter().map(|(fault, problem)| async move {
-        let rig = struck_by(vec![(Matching::watches("configmaps"), fault)], false).await;
+        let (rig, _proxy) = struck_by(vec![(Matching::watches("configmaps"), fault)], false).await;
         let status = rig.informer("configmaps").unwrap().status().borrow().clone();
         assert_eq!(status.relists.keys().copied().collect::<Vec<_>>(), [Relist::First], "no reason to list");
         if let Some(words) = problem {
@@ -68,15 +68,16 @@ async fn after_every_break_of_a_watch_every_change_was_told_once_and_nothing_was
 #[tokio::test]
 async fn after_every_lost_cursor_one_list_tells_once_what_became_of_everything() {
     join_all(expiries().into_iter().map(|faults| async move {
-        let rig = struck_by(faults, true).await;
+        let (rig, _proxy) = struck_by(faults, true).await;
         assert_eq!(rig.relisted("configmaps"), 1);
         rig.stop().await;
     }))
     .await;
 }
 
-/// Changes are made while nobody can connect, and whoever connects then meets the faults.
-async fn struck_by(faults: Vec<(Matching, Fault)>, late: bool) -> Rig {
+/// Changes are made while nobody can connect, and whoever connects then meets the faults. What is read goes on for as long
+/// as the proxy is there.
+async fn struck_by(faults: Vec<(Matching, Fault)>, late: bool) -> (Rig, Proxy) {
     let what = format!("{faults:?}");
     let cluster = harness::cluster().await;
     let namespace = cluster.namespace("wire").await;
@@ -123,7 +124,7 @@ async fn struck_by(faults: Vec<(Matching, Fault)>, late: bool) -> Rig {
         assert!(told("gone").is_empty(), "{what}: it came and went unseen: {:?}", told("gone"));
         assert_eq!(told("new")[0], "Late created", "{what}");
     }
-    rig
+    (rig, proxy)
 }
 
 type Objects = BTreeMap<String, Document>;
