@@ -254,8 +254,8 @@ impl<'a> Entry<'a> {
 
     /// How far down the set follows the place; `None` when it does not hold it.
     fn depth(&self, spot: &Spot<'_>, budget: &Cell<u32>) -> Option<usize> {
-        self.fields().sets().next()?;
-        self.fields().depth(&spot.steps, budget)
+        let fields = self.fields();
+        if fields.0.starts_with("{\"") { fields.depth(&spot.steps, budget) } else { None }
     }
 }
 
@@ -271,30 +271,36 @@ impl<'a> Fields<'a> {
     }
 
     /// How many steps lead to the path, or to something inside it, or to a leaf, which owns all that is below; `None`
-    /// when the set does not hold it. `.` owns that a map or an item is there, and nothing in it.
+    /// when the set does not hold it, or nothing is left to look for it. `.` owns that a map or an item is there, and
+    /// nothing in it.
     fn depth(self, path: &[Step<'_>], budget: &Cell<u32>) -> Option<usize> {
         let Some((step, rest)) = path.split_first() else { return Some(0) };
-        let (mut leaf, mut found) = (true, None);
-        for (name, inside) in self.sets() {
-            if !spend(budget, inside) {
-                break;
-            }
+        let (mut sets, mut leaf, mut found) = (self.sets(), true, None);
+        // To read the next one is what costs.
+        while budget.get() > 0 {
+            let Some((name, inside)) = sets.next() else {
+                return if leaf { Some(0) } else { found.map(|depth| depth + 1) };
+            };
+            spend(budget, inside);
             leaf = false;
             if leads(&name, step) {
                 found = found.max(inside.depth(rest, budget));
             }
         }
-        if leaf { Some(0) } else { found.map(|depth| depth + 1) }
+        found.map(|depth| depth + 1)
     }
 
-    /// Whether the set holds something that the other one does not.
+    /// Whether the set holds something that the other one does not, as far as there is something left to look for it.
     fn beyond(self, other: Self, budget: &Cell<u32>) -> bool {
+        if budget.get() == 0 {
+            return false;
+        }
         let others: Vec<_> = other.sets().take_while(|(_, inside)| spend(budget, *inside)).collect();
         // Sets are sorted as a rule, so that the next one is found where the last one was.
         let mut at = 0;
         self.sets().filter(|(name, _)| name != ".").any(|(name, inside)| {
             let mut from_here = (at..others.len()).chain(0..at).take_while(|_| spend(budget, Fields::default()));
-            let Some(i) = from_here.find(|i| others[*i].0 == name) else { return true };
+            let Some(i) = from_here.find(|i| others[*i].0 == name) else { return budget.get() > 0 };
             at = i + 1;
             inside.beyond(others[i].1, budget)
         })

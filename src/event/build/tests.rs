@@ -193,7 +193,7 @@ fn a_huge_change_does_not_take_forever() {
         let took = started.elapsed();
         assert!(event.changes.len() >= 8_000 && event.summary.len() < 500, "{}", event.summary);
         assert_eq!(event.actors.len(), 1);
-        // 10,000 changes take 0.4 s without optimisation, on a busy machine more; the square of them half a minute.
-        assert!(took < std::time::Duration::from_secs(60), "{kind}: {took:?}");
+        // 10,000 changes take 0.4 s without optimisation, on a busy machine more; the square of them a quarter of a minute.
+        assert!(took < std::time::Duration::from_secs(6), "{kind}: {took:?}");
     }
 }
