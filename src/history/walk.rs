@@ -42,8 +42,10 @@ const MOMENT: Duration = Duration::from_millis(1);
 #[derive(Debug)]
 pub(super) struct Stopped {
     text: String,
-    /// How many numbers it was asked for at a time, in the end.
+    /// How many numbers it was asked for at a time, in the end, and in which order for its parts: what is soon done in one
+    /// order may take long in another.
     window: i64,
+    parts: Vec<String>,
 }
 
 /// A scan under way.
@@ -98,10 +100,10 @@ impl<'a> Walk<'a> {
         };
         self.at = None;
         let (time, text) = (self.time_to_find(), expression.text());
-        let mut window = match &*self.history.stopped.borrow() {
-            Some(stopped) if !begins && stopped.text == text => Some(stopped.window),
-            _ if time.is_zero() => Some(WINDOW),
-            _ => None,
+        let (mut window, first) = match &*self.history.stopped.borrow() {
+            Some(stopped) if !begins && stopped.text == text => (Some(stopped.window), stopped.parts.clone()),
+            _ if time.is_zero() => (Some(WINDOW), Vec::new()),
+            _ => (None, Vec::new()),
         };
         if window.is_none() {
             match self.history.stop.after(time, || self.part(plan, range, each)) {
@@ -109,14 +111,15 @@ impl<'a> Walk<'a> {
                 ended => return ended,
             }
         }
-        let window = window.get_or_insert(WINDOW);
-        let ended = match self.at {
+        let rest = match self.at {
             Some(at) if self.is_out_of_patience() => return Ok(Ended::CutOff { at }),
-            Some(at) => self.look_through_windows(plan, expression, range.after(self.order, at), window, each),
-            None => self.look_through_windows(plan, expression, range, window, each),
+            Some(at) => range.after(self.order, at),
+            None => range,
         };
+        let (window, mut windows) = (window.get_or_insert(WINDOW), Windows::new(expression, &first));
+        let ended = self.look_through_windows(plan, &mut windows, rest, window, each);
         // Whoever asks on need not find that out again.
-        self.history.stopped.replace(Some(Stopped { text, window: *window }));
+        self.history.stopped.replace(Some(Stopped { text, window: *window, parts: windows.parts() }));
         ended
     }
 
@@ -151,12 +154,11 @@ impl<'a> Walk<'a> {
     fn look_through_windows(
         &mut self,
         plan: &Plan,
-        expression: &Expression,
+        windows: &mut Windows<'_>,
         mut rest: Range,
         size: &mut i64,
         each: &mut impl FnMut(&Narrow<'_>) -> ControlFlow<()>,
     ) -> Result<Ended, Error> {
-        let mut windows = Windows::new(expression);
         let row = Plan { words: plan.words, ..Plan::ROWS };
         while !rest.is_empty() {
             let began = Instant::now();

@@ -13,8 +13,16 @@ pub(super) struct Windows<'a> {
 }
 
 impl<'a> Windows<'a> {
-    pub(super) fn new(expression: &'a Expression) -> Self {
-        Self { all: expression.all.iter().map(|part| (0, part.as_str())).collect(), none: &expression.none }
+    /// `first`: the parts that took the fewest when somebody last looked, in this order.
+    pub(super) fn new(expression: &'a Expression, first: &[String]) -> Self {
+        let mut all: Vec<(usize, &str)> = expression.all.iter().map(|part| (0, part.as_str())).collect();
+        all.sort_by_key(|(_, part)| first.iter().position(|known| known == part).unwrap_or(first.len()));
+        Self { all, none: &expression.none }
+    }
+
+    /// The parts as they are ordered now.
+    pub(super) fn parts(&self) -> Vec<String> {
+        self.all.iter().map(|(_, part)| (*part).to_owned()).collect()
     }
 
     /// The numbers between two that the whole expression takes, in an order.
